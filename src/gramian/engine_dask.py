@@ -25,7 +25,7 @@ from gramian.data import part_work
 from gramian.data.distributed import LostDataError, Partitioned, Progress
 from gramian.data.distributed_rows import TaskColumn, TaskRows
 from gramian.data.formats.frames import text_names
-from gramian.data.scattered_rows import LEAST_ROWS, SentRows
+from gramian.data.scattered_rows import LEAST_ROWS, ScatteredRows
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import ClusterError, InputError, MissingPackageError
 from gramian.kernels.precomputed import StoredRows
@@ -153,7 +153,7 @@ class DaskEngine:
         if self.current is None:
             raise InputError("there is no Dask client. Pass engine=DaskEngine(client) with a connected one.")
         if not self.shared_files or isinstance(source, ArraySource) or sp.issparse(source.rows(slice(0, 1))):
-            return SentRows(self._bound, source)
+            return ScatteredRows(self._bound, source)
         n, d = source.shape
         cuts = list(row_slices(n, self.part_rows(d * source.dtype.itemsize)))
         opened = delayed(source, pure=False, traverse=False)

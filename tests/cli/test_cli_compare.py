@@ -36,7 +36,7 @@ Y = np.sin(2 * X[:, 0]) + X[:, 1]
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y)
 TEXT = FRAME.assign(y=np.where(Y > 0, "[red]yes", "no"))
 RULES = compare.Rules("regression", 0.2, "200MB", 0, 1)
-HELD = compare.Split(X[:120], Y[:120], X[120:], Y[120:])
+HELD = compare.TrainAndTest(X[:120], Y[:120], X[120:], Y[120:])
 
 
 def run(*arguments: Any) -> Result:
@@ -103,7 +103,7 @@ def test_peers_get_columns_learned_from_their_own_rows() -> None:
     tables = pytest.importorskip("pyarrow")
     X = tables.table({"a": [1.0, None, 3.0, 5.0], "b": ["x", "y", "x", "y"]})
     X_test = tables.table({"a": [None], "b": ["z"]})
-    encoded = compare.Split(X, np.zeros(4), X_test, np.zeros(1)).encoded()
+    encoded = compare.TrainAndTest(X, np.zeros(4), X_test, np.zeros(1)).encoded()
     np.testing.assert_array_equal(encoded.X, [[1, 0, 1, 0], [3, 1, 0, 1], [3, 0, 1, 0], [5, 0, 0, 1]])
     np.testing.assert_array_equal(encoded.X_test, [[3, 1, 0, 0]])
     assert HELD.encoded() is HELD

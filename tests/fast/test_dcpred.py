@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 import gramian as gm
 from gramian._numerics import design_cutoff
 from gramian.fast.dcpred.leaf import returned
-from gramian.fast.dcpred.local_models import Loss
+from gramian.fast.dcpred.local_models import LocalLoss
 from gramian.kernels import Cauchy
 
 
@@ -70,7 +70,7 @@ class TestAlgorithm1:
             W = inverse @ gm.Gaussian(6.0**-0.5)(X[rows]) @ inverse.T
             f = C @ leaf.beta + leaf.bias
             # The optimum on Ḡ: ᾱ = −C ℓ′(f), f = Ḡ ᾱ + b, Σ ᾱ = 0.
-            alpha = -10.0 * Loss(loss, 0.01).slopes(y[rows], f)[0]
+            alpha = -10.0 * LocalLoss(loss, 0.01).slopes(y[rows], f)[0]
             np.testing.assert_allclose(C @ W @ C.T @ alpha + leaf.bias, f, atol=1e-4)
             assert abs(alpha.sum()) < 1e-3
 

@@ -22,7 +22,7 @@ from gramian.tables.boosting.boosted import UNSEEN, joined
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.training import boosting
-from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, Setting, with_boosting
+from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, TreeSetting, with_boosting
 from gramian.tables.training.fit import LastFit
 from gramian.tables.training.gain import adds
 
@@ -91,7 +91,7 @@ def test_numbers_are_those_of_boosting_on_joined_groups(weighted, usual):
 
 
 def test_categories_may_be_sets(monkeypatch, usual):
-    monkeypatch.setattr(boosting, "SETTINGS", (Setting(sets=True),))
+    monkeypatch.setattr(boosting, "SETTINGS", (TreeSetting(sets=True),))
     X, codes = hot(600)
     y = X[:, 0] * (codes == 1) + (codes == 2)
     found, _ = learned(given(X, y), False, whole(600))
@@ -108,7 +108,7 @@ def test_categories_may_be_sets(monkeypatch, usual):
 def test_another_setting_must_be_clearly_better(better):
     X, _ = hot()
     y = X[:, 0] * X[:, 4] if better else np.random.default_rng(1).standard_normal(300)
-    few, many = Setting(leaves=2), Setting(leaves=16)
+    few, many = TreeSetting(leaves=2), TreeSetting(leaves=16)
     task = boosting._Task.of(given(X, y), GROUPS, False, 0)
 
     def loss(setting):

@@ -19,7 +19,7 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
 from gramian.metric.metric import Metric
-from gramian.model_file.records import Records
+from gramian.model_file.records import PartRecords
 from gramian.tables import base as tabular_base
 from gramian.tables.descent import Descent
 from gramian.tables.effort import EFFORTS
@@ -669,7 +669,7 @@ def test_model_files_give_the_same_model(kind: str, request: Any, tmp_path: Any)
     ],
 )
 def test_a_file_whose_parts_do_not_fit_is_refused(fitted: Any, edit: Any, match: str) -> None:
-    values = Records({})
+    values = PartRecords({})
     header = values.write_model(fitted[0])
     edit(header)
     with pytest.raises(ValueError, match=match):

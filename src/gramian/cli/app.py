@@ -262,7 +262,7 @@ def compare(
         y = prepared_target(y, found)
         comparison.checked(rules, rows, y)
         used, tested = split_order(y, found, comparison.HELD_OUT, seed)
-        held = comparison.Split(in_memory(rows, used), y[used], in_memory(rows, tested), y[tested])
+        held = comparison.TrainAndTest(in_memory(rows, used), y[used], in_memory(rows, tested), y[tested])
         say(f"{found} ({reason}), {len(comparison.METHODS)} methods with {seconds:g} s each")
         entries = list(watched(comparison.entries(held, rules), comparison.METHODS))
         print_summary(comparison.summary(entries, held, rules))

@@ -16,8 +16,8 @@ from gramian.cli.options import CellOptions
 from gramian.cli.report import say
 from gramian.data.arrow import listed
 from gramian.data.cells import CATEGORY, NUMERIC
-from gramian.data.choice import Choice
 from gramian.data.file_formats import CSV, file_format
+from gramian.data.file_options import FileOptions
 from gramian.data.names import shown_names
 from gramian.data.opening import open_numbers, open_table, opened
 from gramian.data.stored_source import StoredSource
@@ -44,7 +44,7 @@ def training_rows(
     ------
     InputError : if the file gives no target, or more than one.
     """
-    choice = cells.applied(Choice(target, floats=True, keep_bytes=parse_bytes(memory)))
+    choice = cells.applied(FileOptions(target, floats=True, keep_bytes=parse_bytes(memory)))
     rows: Opened = open_table(path, choice) if as_table else open_numbers(path, choice)
     found = rows.target
     if found is None:
@@ -94,7 +94,7 @@ def _rows_for(
     first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
     target = target or notes.get("target") or None
     # The target is optional, because rows to predict need none.
-    choice = Choice(target_like=target, floats=True, keep_bytes=PREDICTED_BYTES)
+    choice = FileOptions(target_like=target, floats=True, keep_bytes=PREDICTED_BYTES)
     kind = file_format(path)
     if kind is CSV:
         text_labels = np.asarray(getattr(last, "classes_", ())).dtype.kind in "OUS"
@@ -117,14 +117,14 @@ def _rows_for(
         names = tuple(column.name for column in taken) if used.named else None
         return _opened(open_table, path, replace(choice, columns=names))
     if hasattr(first, "feature_names_in_") and (
-        kind.columns or opened(path, cells.applied(Choice())).feature_names
+        kind.columns or opened(path, cells.applied(FileOptions())).feature_names
     ):
         names = tuple(first.feature_names_in_)
         return _opened(open_numbers, path, replace(choice, columns=names, numeric=(*choice.numeric, *names)))
     return _opened(open_numbers, path, replace(choice, n_features=int(first.n_features_in_)))
 
 
-def _opened(call: Callable[[Path, Choice], Opened], path: Path, choice: Choice) -> Opened:
+def _opened(call: Callable[[Path, FileOptions], Opened], path: Path, choice: FileOptions) -> Opened:
     """Open rows with the target, or without it if the column cannot be one, such as a date."""
     try:
         return _said(path, call(path, choice))

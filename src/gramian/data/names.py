@@ -19,7 +19,7 @@ from gramian.data.formats.frames import column_labels, frame_kind, text_names
 from gramian.data.formats.records import Records
 from gramian.data.mapped import mapped, mapped_type
 from gramian.data.source import RowSource
-from gramian.data.tables import Table
+from gramian.data.tables import TableSource
 from gramian.exceptions import InputError, did_you_mean
 
 #: Most names in an error text.
@@ -45,7 +45,7 @@ def names_of(X: Any) -> tuple[str, ...] | None:
         return text_names(column_labels(X))
     if isinstance(X, Records):
         return X.names
-    if isinstance(X, Table):
+    if isinstance(X, TableSource):
         return X.names if X.named else None
     if isinstance(X, RowSource):
         found = getattr(X, "feature_names", None)

@@ -10,10 +10,10 @@ from gramian._typing import IntArray
 from gramian.data.arrow import joined
 from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.piece_reader import KEPT_PIECES, PieceReader, StoredTarget
-from gramian.data.tables import ArrowBlock, Table
+from gramian.data.tables import ArrowBlock, TableSource
 
 
-class StoredTable(Table):
+class StoredTable(TableSource):
     """Columns of CSV or Parquet files; text, dates and missing values stay as they are.
 
     :class:`gramian.TabularRegressor` and :class:`gramian.TabularClassifier` take one as X. Memory: two pieces

@@ -26,7 +26,7 @@ SCRIPT = "two_million.py"
 
 
 @dataclass(frozen=True)
-class Learned:
+class IslandReport:
     """What the process that learned the island reported of itself."""
 
     rows: int
@@ -79,7 +79,7 @@ def make(out: Path, rows: int) -> None:
     np.save(out / "grid.npy", grid())
 
 
-def learn(out: Path, memory: str) -> Learned:
+def learn(out: Path, memory: str) -> IslandReport:
     """Run the script that learns the rows in ``out``, in a process of its own, and return its report."""
     script = out / SCRIPT
     shutil.copyfile(Path(__file__).with_name(SCRIPT), script)
@@ -87,7 +87,7 @@ def learn(out: Path, memory: str) -> Learned:
     facts = reported([str(script), f"{parse_bytes(memory) / 1e6:g}MB"], str(script), hint)
     learned, true = np.load(out / "learned.npy"), height(grid())
     error = float(np.sqrt(np.mean((learned - true) ** 2)))
-    return Learned(**facts, error=error)
+    return IslandReport(**facts, error=error)
 
 
 def pictures(out: Path) -> Sequence[Picture]:

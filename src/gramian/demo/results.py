@@ -18,7 +18,7 @@ from gramian.comparison.quiet_threads import quiet_environment
 from gramian.exceptions import GramianError
 
 
-class Split(Protocol):
+class DemoSplit(Protocol):
     """Interface of a data set with training rows and test rows."""
 
     @property
@@ -44,7 +44,7 @@ class Result:
     note: str = ""
 
 
-def measured(label: str, model: Any, data: Split, score: Callable[[Array, Array], float]) -> Result:
+def measured(label: str, model: Any, data: DemoSplit, score: Callable[[Array, Array], float]) -> Result:
     """Fit a model, predict, and return times, memory and score of predictions against targets."""
     with PeakMemory() as memory:
         start = time.perf_counter()

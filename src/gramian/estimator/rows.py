@@ -13,7 +13,7 @@ from gramian.data.cells import BOOLEAN, CATEGORY, EMPTY, NOUNS, NUMERIC
 from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.names import names_of
-from gramian.data.tables import Table, as_table
+from gramian.data.tables import TableSource, as_table
 from gramian.data.values import of_lists, ragged, refuse_masked, refuse_overflow, widened
 from gramian.estimator.matching import check_width, matched, refuse_cluster
 from gramian.exceptions import InputError, quoted
@@ -71,7 +71,7 @@ def checked_values(
     return checked
 
 
-def _refuse_column(estimator: BaseEstimator, table: Table) -> None:
+def _refuse_column(estimator: BaseEstimator, table: TableSource) -> None:
     """Raise for the first column of a table that holds text, dates, or missing or infinite values."""
     n, d = table.shape
     names = table.names or tuple(map(str, range(d)))

@@ -40,7 +40,7 @@ SQUARES = 6
 
 
 @dataclass(frozen=True)
-class LeaveOneOut:
+class ExactLeaveOneOut:
     """Leave-one-out error L = Σ w_i ‖e_i‖² and its gradient by the logs of kernel parameters and alpha."""
 
     loss: float
@@ -57,7 +57,7 @@ def leave_one_out(
     *,
     weights: Float64Array | None = None,
     intercept: bool = False,
-) -> LeaveOneOut:
+) -> ExactLeaveOneOut:
     """Return the leave-one-out error of kernel ridge on these rows, summed over outputs.
 
     X : (m, d); Y : (m, outputs); weights : (m,), all > 0, None for ones. Time O(m³ + m² d), memory six
@@ -91,7 +91,7 @@ def leave_one_out(
         # K and its derivative are symmetric.
         by_kernel = contracted(kernel, X, X, M)
     loss = float(np.einsum("i,ip,ip->", w, e, e))
-    return LeaveOneOut(loss, by_kernel, alpha * float(np.sum(M.diagonal() / w)), e)
+    return ExactLeaveOneOut(loss, by_kernel, alpha * float(np.sum(M.diagonal() / w)), e)
 
 
 def per_feature(kernel: Kernel, n_features: int) -> Kernel:

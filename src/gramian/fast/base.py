@@ -46,7 +46,7 @@ from gramian.fast.learning.metric import (
     gradient_outer_product,
     metric_directions,
 )
-from gramian.fast.learning.training_set import Lesson, together
+from gramian.fast.learning.training_set import TrainingSet, together
 from gramian.fast.search import (
     ShapeTrainer,
     linear_shape,
@@ -78,11 +78,11 @@ MakeTeacher = Callable[[Float64Array, Float64Array, Array, float], Teacher]
 Score = Callable[[Float64Array, Float64Array, Array], float]
 
 #: Receives the values found and the teacher's for the held-out rows, and these rows with their true values.
-Compare = Callable[[Float64Array, Float64Array, Lesson], None]
+Compare = Callable[[Float64Array, Float64Array, TrainingSet], None]
 
 
 class FastKernelModel(KernelEstimator):
-    """Base of the two fast models: training sets (lessons), search over shapes, prediction."""
+    """Base of the two fast models: training sets, search over shapes, prediction."""
 
     teacher: Any
     cost: Any
@@ -206,7 +206,7 @@ class FastKernelModel(KernelEstimator):
         def held_score(found: Float64Array) -> float:
             return score(found, values[held], weights[held])
 
-        def part(lesson: Lesson, mine: IntArray) -> Lesson:
+        def part(lesson: TrainingSet, mine: IntArray) -> TrainingSet:
             own = lesson.some(mine)
             if unlabelled is None or lesson.teacher is None:
                 return own
@@ -223,7 +223,7 @@ class FastKernelModel(KernelEstimator):
         held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
         seed = int(rng.integers(2**32))
 
-        def pool(lesson: Lesson) -> Pool:
+        def pool(lesson: TrainingSet) -> Pool:
             return Pool(lesson, center, spread, Q, np.random.default_rng(seed))
 
         pools = {name: pool(lesson) for name, lesson in parts.items()}
@@ -246,7 +246,7 @@ class FastKernelModel(KernelEstimator):
             used = 1.0
         student = best.student
         found = np.asarray(student.predictor()(rows[held]), np.float64)
-        compare(found, taught(rows[held]), Lesson(rows[held], values[held], weights[held]))
+        compare(found, taught(rows[held]), TrainingSet(rows[held], values[held], weights[held]))
         if self.teacher is not None and not unfitted(self.teacher):
             self.fidelity_ = replace(self.fidelity_, teacher_saw=True)
             warn_if_low(self.fidelity_, used, self.cost)
@@ -272,16 +272,16 @@ class FastKernelModel(KernelEstimator):
         weights: Array,
         teacher: Teacher,
         bounds: tuple[float | None, float | None],
-    ) -> dict[str, Lesson]:
+    ) -> dict[str, TrainingSet]:
         """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
         lessons = {}
         if self.learn in ("auto", "teacher"):
             taught = teacher(rows)
             if bounds != (None, None):
                 taught = np.clip(taught, *bounds)
-            lessons["teacher"] = Lesson(rows, taught, weights, teacher, *bounds)
+            lessons["teacher"] = TrainingSet(rows, taught, weights, teacher, *bounds)
         if self.learn in ("auto", "labels"):
-            lessons["labels"] = Lesson(rows, values, weights, None, *bounds)
+            lessons["labels"] = TrainingSet(rows, values, weights, None, *bounds)
         return lessons
 
     def _evidence(self) -> Evidence:

@@ -28,7 +28,7 @@ from gramian.fast.base import FastKernelModel
 from gramian.fast.default_teacher import default_teacher
 from gramian.fast.fidelity import explained, same_class
 from gramian.fast.learning.metric import Teacher, center_and_spread
-from gramian.fast.learning.training_set import Lesson
+from gramian.fast.learning.training_set import TrainingSet
 from gramian.fast.probabilities import Calibration, smoothed
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.teachers import CLIP, class_chances, class_teacher, known_classes, number_teacher
@@ -214,7 +214,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         values = self._values(X)
         return log_probabilities(self.calibration_.log_odds(values))
 
-    def _compare(self, given: Any, found: Float64Array, told: Float64Array, held: Lesson) -> None:
+    def _compare(self, given: Any, found: Float64Array, told: Float64Array, held: TrainingSet) -> None:
         self.fidelity_ = same_class(found, told, held.weights)
         chances = None if given is None else class_chances(given, self.classes_, held.rows)
         if chances is None:
@@ -334,7 +334,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         check_is_fitted(self, "predictor_")
         return flatten(self.predictor_, self._spread, self._center)
 
-    def _compare(self, found: Float64Array, told: Float64Array, held: Lesson) -> None:
+    def _compare(self, found: Float64Array, told: Float64Array, held: TrainingSet) -> None:
         self.fidelity_ = explained(found, told, held.weights)
 
     def _teacher(

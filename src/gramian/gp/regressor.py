@@ -31,7 +31,7 @@ from gramian.estimator.sklearn_kernels import without_noise
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.gp.objective import Objective
+from gramian.gp.objective import LikelihoodObjective
 from gramian.gp.training import (
     DEFAULT_NOISE,
     mean_of,
@@ -383,7 +383,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
                 "The training rows are not in pickles and model files, so that the likelihood at another "
                 "theta is not known here. Fit again, or ask with theta=None, eval_gradient=False."
             )
-        objective: Objective = self._training
+        objective: LikelihoodObjective = self._training
         values = objective.checked(self.theta_ if theta is None else theta)
         return objective.value(values) if eval_gradient else objective.moved(values).found().value
 

@@ -23,7 +23,7 @@ from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
 from gramian.data.mapped import mapped
 from gramian.data.source import RowSource, sample_rows
-from gramian.data.subset import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator
@@ -44,10 +44,10 @@ from gramian.gp.choice import (
 )
 from gramian.gp.exact_mean import exact_mean
 from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
-from gramian.gp.learning import Learned, LearningSettings, block_sizes, learn, learn_all
-from gramian.gp.likelihood import Evidence, Observations
+from gramian.gp.learning import GPLearningSettings, Learned, block_sizes, learn, learn_all
+from gramian.gp.likelihood import MarginalLikelihood, Observations
 from gramian.gp.neighbours import NeighbourPosterior
-from gramian.gp.objective import Objective
+from gramian.gp.objective import LikelihoodObjective
 from gramian.gp.posterior import Posterior
 from gramian.gp.prior import scaled_back
 from gramian.gp.sizes import FEWEST, LEARNING_ROWS, sized, solves_for_mean, takes_neighbours
@@ -74,8 +74,8 @@ UNEXPLAINED, LEAST_TOLD = 0.95, 10
 class TrainedProcess:
     """Result of training: likelihood, posterior, what was learned and checked, and the plan."""
 
-    objective: Objective
-    evidence: Evidence
+    objective: LikelihoodObjective
+    evidence: MarginalLikelihood
     mean: ExactPredictor | None
     near: NeighbourPosterior | None
     learning: Learned | None
@@ -137,10 +137,10 @@ def train(
         held = max(1, min(CHECKED_ROWS, int(HELD_OUT_SHARE * rows.n)))
         order = rng.permutation(rows.n)
         out, kept = np.sort(order[:held]), np.sort(order[held:])
-        known, known_targets = TakenRows(source, kept), targets[kept]
+        known, known_targets = SubsetRows(source, kept), targets[kept]
     learning, engine = None, Engine(plan.n_threads)
     if optimizer is not None and len(hyper.theta):
-        settings = LearningSettings(
+        settings = GPLearningSettings(
             _count(model.learning_rows, known.shape[0]),
             factors,
             restarts,
@@ -265,7 +265,7 @@ def _objective(
     targets: Float64Array,
     hyper: Hyperparameters,
     rng: np.random.Generator,
-) -> tuple[Objective, Plan]:
+) -> tuple[LikelihoodObjective, Plan]:
     """Return the likelihood of these rows, and the plan by which its landmarks and blocks were chosen.
 
     Blocks by bisection are formed by distances in units of the kernel's lengthscales.
@@ -288,7 +288,7 @@ def _objective(
         features = scaled_back(features, scale, hyper.kernel)
     data = Observations(source, targets, plan.chunk_rows, engine)
     exact = plan.builder.root_landmarks >= source.shape[0] == plan.sample_rows
-    return Objective(features, hyper, data, exact), plan
+    return LikelihoodObjective(features, hyper, data, exact), plan
 
 
 def _mean(

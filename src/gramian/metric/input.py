@@ -16,7 +16,7 @@ from gramian.approximations.setup import FitSetup
 from gramian.data.mapped import mapped
 from gramian.data.scaled import Scaler, moments
 from gramian.data.source import RowSource
-from gramian.data.subset import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.estimator.column_scales import warn_of_scales
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
@@ -181,7 +181,7 @@ def _scaler(
             "standardize=True would scale the rows anew for landmarks that are fixed by "
             "FrozenEstimator. Scale the rows first, for both."
         )
-    return Scaler.of(moments(source if numbers is None else TakenRows(source, numbers), weights))
+    return Scaler.of(moments(source if numbers is None else SubsetRows(source, numbers), weights))
 
 
 def _checked_metric(

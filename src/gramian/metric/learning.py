@@ -23,7 +23,7 @@ TIMID = 0.5
 
 
 @dataclass(frozen=True)
-class LearningSettings:
+class MetricLearningSettings:
     """How a metric is learned; see :class:`gramian.LearnedMetric`."""
 
     form: str = "diagonal"
@@ -97,7 +97,7 @@ class _Candidate:
 
 
 def learn_metric(
-    learner: Learner, start: Metric, settings: LearningSettings, phases: Phases = silent
+    learner: Learner, start: Metric, settings: MetricLearningSettings, phases: Phases = silent
 ) -> MetricResult:
     r"""Return the best metric of some rounds of fit → outer product of gradients → metric → refit.
 
@@ -150,7 +150,12 @@ def learn_metric(
 
 
 def _best_candidate(
-    learner: Learner, M: Float64Array, before: Any, bandwidth: float, settings: LearningSettings, tame: float
+    learner: Learner,
+    M: Float64Array,
+    before: Any,
+    bandwidth: float,
+    settings: MetricLearningSettings,
+    tame: float,
 ) -> _Candidate:
     """Return the best power, then the best bandwidth for it, by small fits."""
     candidates: list[_Candidate] = []

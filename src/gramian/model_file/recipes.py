@@ -61,7 +61,7 @@ from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import LevelLookup, LevelMeans
 from gramian.tables.intervals import Spread
 from gramian.tables.ridge_mean import RidgeMean
-from gramian.tables.search import SearchResult, Setting, SettingResult
+from gramian.tables.search import Setting, SettingResult, TableSearchResult
 from gramian.tables.small_problem import ExactFit, Point
 from gramian.tables.target import OutputMap
 
@@ -99,7 +99,8 @@ def made(name: str, parts: dict[str, Any], most: float) -> Any:
 #: Parts that no prediction is computed from, whose numbers may be infinite or NaN: what a fit has tried.
 EVIDENCE = (
     *("BandCheck", "Contributions", "ExactFit", "Fidelity", "KernelChoice", "LeafReport", "Learned"),
-    *("LearningStage", "Point", "Refinement", "Round", "SearchResult", "SettingResult", "Solution", "Stage"),
+    *("LearningStage", "Point", "Refinement", "Round", "SettingResult", "Solution", "Stage"),
+    "TableSearchResult",
 )
 
 
@@ -242,7 +243,7 @@ RECIPES: dict[str, Recipe] = (
             Round,
             Scaler,
             Scaling,
-            SearchResult,
+            TableSearchResult,
             Setting,
             SettingResult,
             Shape,

@@ -25,7 +25,7 @@ from gramian.model_file.structure import check_shape, require
 from gramian.model_file.values import Values
 
 
-class Records(Values):
+class PartRecords(Values):
     """Converter for fitted parts: those of :data:`RECIPES`, sparse rows, texts, arrays in any layout."""
 
     @property

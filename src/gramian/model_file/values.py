@@ -39,7 +39,7 @@ LEFT_OUT = ("teacher", "checkpoint", "engine")
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 
-class Room:
+class AllowedBytes:
     """Bytes that the parts of a model may take, from the size of its file; no limit without a size.
 
     Parts may share an array, and each of them may compute another array of that size from it. ``most`` bounds
@@ -63,8 +63,8 @@ class Room:
 class Values:
     """Converter of values to JSON and back; arrays are kept in ``arrays`` under their own names."""
 
-    def __init__(self, arrays: dict[str, Array], room: Room | None = None) -> None:
-        self.arrays, self.room = arrays, room or Room()
+    def __init__(self, arrays: dict[str, Array], room: AllowedBytes | None = None) -> None:
+        self.arrays, self.room = arrays, room or AllowedBytes()
         self._names: dict[int, str] = {}
 
     def write(self, where: str, value: Any) -> Any:

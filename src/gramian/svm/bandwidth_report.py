@@ -221,7 +221,7 @@ def bandwidth_report(
     source = scaled_input(asked, source).over(source)
     rows = source.take(numbers)
     grid = np.asarray(_median_distance(source, rng) * MULTIPLES if given is None else given, np.float64)
-    problem = _Problem(rows, codes[numbers], weights, folds, model, seed_for_sklearn(rng))
+    problem = _BandwidthProblem(rows, codes[numbers], weights, folds, model, seed_for_sklearn(rng))
     scores = [problem.scores(h) for h in grid]
     sample, _ = sample_rows(source, len(numbers), rng)
     costs = tuple(
@@ -240,7 +240,7 @@ def bandwidth_report(
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _BandwidthProblem:
     """Sampled rows with their class numbers and weights, on which bandwidths are compared."""
 
     rows: Rows

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.storage import (
     Piece,
     Storage,
@@ -38,7 +38,7 @@ class ArrayStorage(Storage):
     def arrays(self, number: int) -> AbstractContextManager[tuple[Any, Any]]:
         """Open the arrays X and y (None: no targets) of a file, with shape, dtype, slices, maybe chunks."""
 
-    def name_arrays(self, choice: Choice) -> None:
+    def name_arrays(self, choice: FileOptions) -> None:
         """Set the arrays' names; there can be only one array of targets."""
         if len(choice.targets) > 1:
             raise InputError(f"target={list(choice.targets)}: a file has one array of targets. Name one.")
@@ -51,11 +51,11 @@ class ArrayStorage(Storage):
         like = self.y_like if self.y_key is None else None
         return like if like is not None and has(like) else self.y_key
 
-    def pick(self, choice: Choice) -> None:
+    def pick(self, choice: FileOptions) -> None:
         """Choose which columns of X are read; formats with column names use ``choice.columns``."""
         refuse_columns(str(self.names[0]), choice.columns, choice.categorical)
 
-    def plan(self, choice: Choice) -> None:
+    def plan(self, choice: FileOptions) -> None:
         """Check every file's arrays, which must agree in width, types and targets."""
         self.pick(choice)
         pieces: list[Piece] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gramian.data.arrow import check_header, listed, pyarrow_package, select
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, same_columns
 from gramian.data.formats.csv_dialect import SEPARATORS, Dialect, detect
 from gramian.data.formats.csv_parser import CSVParser, decimal_comma
@@ -36,7 +36,7 @@ class CSVStorage(ColumnarStorage):
 
     together = True
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         self.names = [str(path) for path in paths]
         self.files = [StoredFile.at(path) for path in paths]
         self.pieces: list[Piece] = []
@@ -59,7 +59,7 @@ class CSVStorage(ColumnarStorage):
         self.plan(schema, self.choice)
         self.find_left_out(self._parsers[0].header)
 
-    def _find_pieces(self, number: int, choice: Choice, used: list[str] | None) -> list[str]:
+    def _find_pieces(self, number: int, choice: FileOptions, used: list[str] | None) -> list[str]:
         """Parse a file block by block to find its pieces and the types of its columns so far."""
         name, first = self.names[number], 0
         dialect = detect(name, choice.sep, choice.encoding)
@@ -118,7 +118,7 @@ class CSVStorage(ColumnarStorage):
         else:
             self._parsed.clear()
 
-    def _tell_decimal_commas(self, choice: Choice) -> None:
+    def _tell_decimal_commas(self, choice: FileOptions) -> None:
         """Warn about columns of numbers with a decimal comma, which are text; raise if one is the target."""
         for column, example in self._commas.items():
             if not example or column in choice.text:

@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.arrays import ArrayStorage, lookup
 from gramian.data.storage import Piece, explained
 from gramian.data.stored_file import StoredFile, find_files
@@ -25,7 +25,7 @@ class NpyStorage(ArrayStorage):
 
     views = True
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         self.names = [str(path) for path in paths]
         self.targets = find_files(choice.target) if choice.target is not None else []
         if choice.target is not None and len(self.targets) != len(paths):
@@ -64,7 +64,7 @@ class NpzStorage(ArrayStorage):
 
     views = True
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         self.names = [str(path) for path in paths]
         self.files = [StoredFile.at(path) for path in paths]
         self.name_arrays(choice)
@@ -85,7 +85,7 @@ class NpzStorage(ArrayStorage):
             self.feature_names = chosen
             self.n_features, self.views = len(self._columns), False
 
-    def pick(self, choice: Choice) -> None:
+    def pick(self, choice: FileOptions) -> None:
         """Find the columns by name, if the archive has an array ``feature_names``."""
         names = self.feature_names
         if names is None or choice.columns is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gramian.data.arrow import pyarrow_package, select
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, common_type, exact_cast, same_columns, width
 from gramian.data.storage import Piece, piece_rows
 from gramian.data.stored_file import StoredFile
@@ -21,7 +21,7 @@ class ParquetStorage(ColumnarStorage):
     size that the file's writer chose.
     """
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         self.names = [str(path) for path in paths]
         self.files = [StoredFile.at(path) for path in paths]
         pieces: list[Piece] = []

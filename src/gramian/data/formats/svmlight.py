@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
 from gramian._typing import Array, Rows
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.text import TEXT_BYTES, TextReader, text_blocks
 from gramian.data.storage import Piece, Storage, Target, UnreadableRow, explained, refuse_columns
 from gramian.data.stored_file import StoredFile
@@ -30,7 +30,7 @@ class SvmlightStorage(Storage):
     sparse = True
     dtype = np.dtype(np.float64)
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         self.names = [str(path) for path in paths]
         refuse_columns(self.names[0], choice.columns, choice.categorical)
         if choice.target is not None:

@@ -12,7 +12,7 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine, one_blas_thread
-from gramian.fast.learning.loss import Leaf, Over, gradients, settle
+from gramian.fast.learning.loss import LeafRows, Over, gradients, settle
 from gramian.fast.learning.rbf_units import Units, flattest, sharpest
 
 #: Pairs of steps and gradients that limited-memory BFGS keeps. Chosen by hand, as are the next constants.
@@ -38,7 +38,7 @@ class Variables:
     lowest, highest : bounds of log s, within which a unit is neither flat nor sharper than float32 predicts.
     """
 
-    def __init__(self, units: Units, leaf: Leaf, Q: Float64Array | None = None) -> None:
+    def __init__(self, units: Units, leaf: LeafRows, Q: Float64Array | None = None) -> None:
         u, r = units.centers.shape
         self.shape = (u, 2 * r)
         self.lowest = flattest(leaf, Q)
@@ -66,7 +66,7 @@ class Variables:
         return low.ravel(), high.ravel()
 
 
-def learn_alone(leaf: Leaf, units: Units, limit: Limit, over: Over = map) -> Units:
+def learn_alone(leaf: LeafRows, units: Units, limit: Limit, over: Over = map) -> Units:
     """Improve the units of one leaf so that Σ_i w_i ‖t_i − f(z_i)‖² falls; the leaf's rows are the points z.
 
     Runs iterations of limited-memory BFGS, up to a limit, with the gradients of :func:`.loss.gradients`.
@@ -91,7 +91,7 @@ def learn_alone(leaf: Leaf, units: Units, limit: Limit, over: Over = map) -> Uni
 def learn_together(
     Q: Float64Array,
     leaves: list[Units],
-    sets: list[Leaf],
+    sets: list[LeafRows],
     limit: Limit,
     engine: Engine,
     watch: Watch | None = None,

@@ -85,7 +85,7 @@ def solve_pivots(
     number = _gathered(component)
     order = np.argsort(number, kind="stable")
     ends = np.searchsorted(number[order], np.arange(int(number.max(initial=0)) + 2))
-    parts = [_Part(gram.part(order[a:b]), order[a:b], linear[order[a:b]]) for a, b in pairwise(ends)]
+    parts = [_PivotPart(gram.part(order[a:b]), order[a:b], linear[order[a:b]]) for a, b in pairwise(ends)]
     total = float(start.sum()) if equality else None
     sets = _Sets(start <= lower, start >= upper, np.zeros(len(start), bool))
     if not sets.free.any():
@@ -163,7 +163,7 @@ class _Sets:
 
 
 @dataclass(slots=True)
-class _Part:
+class _PivotPart:
     """One part of the rows: its free coefficients as an affine function of b and its guarded coefficients."""
 
     gram: Gram
@@ -233,7 +233,7 @@ class _Part:
         gradient[self.index] = values
 
 
-def _bytes(parts: list[_Part], free: Array, guarded: Array) -> int:
+def _bytes(parts: list[_PivotPart], free: Array, guarded: Array) -> int:
     """Return the bytes of a step: arrays of the parts, and the larger of a factor and the joint problem."""
     frees = np.array([np.count_nonzero(free[part.index]) for part in parts])
     guards = np.array([np.count_nonzero(guarded[part.index]) for part in parts])
@@ -266,7 +266,7 @@ def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> Float64Array | None:
 
 
 def _joint(
-    parts: list[_Part],
+    parts: list[_PivotPart],
     lower: Float64Array,
     upper: Float64Array,
     u: Float64Array,

@@ -49,7 +49,7 @@ TIME_SHARE, TIMED_ROUNDS, TIMED_COLUMNS = 0.2, 3, 100
 
 
 @dataclass(frozen=True)
-class Setting:
+class TreeSetting:
     """Sizes of the trees, and whether categories are sets to them or ordered by the mean of their targets."""
 
     leaves: int = 16
@@ -59,7 +59,7 @@ class Setting:
 
 #: Settings that are compared at TRIED_RATE, the usual one first; then the best of them with categories as
 #: sets. A rate of 0.1 takes twice as long for no better choice on used_cars_us. Chosen by hand.
-SETTINGS = (Setting(), Setting(leaves=8), Setting(leaves=31, leaf_rows=20))
+SETTINGS = (TreeSetting(), TreeSetting(leaves=8), TreeSetting(leaves=31, leaf_rows=20))
 TRIED_RATE = 0.2
 
 
@@ -89,7 +89,7 @@ def with_boosting(
     most = max(2, parse_bytes(options["memory_budget"]) // (NUMBER_BYTES * rows.source.shape[1]))
     task = _Task.of(rows, groups, classes, seed)
 
-    def learner(numbers: IntArray, setting: Setting, rate: float) -> _Learner:
+    def learner(numbers: IntArray, setting: TreeSetting, rate: float) -> _Learner:
         drawn = numbers if len(numbers) <= most else np.sort(rng.choice(numbers, most, replace=False))
         return task.learner(drawn, setting, rate)
 
@@ -156,8 +156,8 @@ def _loss(learner: _Learner, fold: IntArray, most: int) -> Float64Array:
 
 
 def _chosen(
-    settings: Sequence[Setting], loss: Callable[[Setting], Float64Array], weights: Float64Array | None
-) -> Setting:
+    settings: Sequence[TreeSetting], loss: Callable[[TreeSetting], Float64Array], weights: Float64Array | None
+) -> TreeSetting:
     """Return the setting of least loss if it is clearly below that of the first, else the first."""
     losses = [loss(each) for each in settings]
     means = [float(np.average(each, weights=weights)) for each in losses]
@@ -186,7 +186,7 @@ class _Task:
         """Return encoded and scaled rows by their numbers."""
         return np.asarray(self.rows.source.take(numbers))
 
-    def learner(self, numbers: IntArray, setting: Setting, rate: float) -> _Learner:
+    def learner(self, numbers: IntArray, setting: TreeSetting, rate: float) -> _Learner:
         """Return boosting of the rows with these numbers, which has not begun."""
         targets = np.asarray(self.rows.targets)[numbers]
         weights = None if self.rows.weights is None else np.asarray(self.rows.weights[numbers], np.float64)
@@ -221,7 +221,7 @@ class _Learner:
     """
 
     task: _Task
-    setting: Setting
+    setting: TreeSetting
     X: Float64Array
     outputs: Array
     weights: Float64Array | None

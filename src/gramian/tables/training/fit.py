@@ -17,12 +17,12 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
-from gramian.metric.learning import PROGRESS, LearningSettings, Round, learn_metric
+from gramian.metric.learning import PROGRESS, MetricLearningSettings, Round, learn_metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
 from gramian.tables.boosting.boosted import Boosted
 from gramian.tables.boosting.contributions import Contributions
-from gramian.tables.effort import Effort
+from gramian.tables.effort import TableEffort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.importance.permutation import HeldOutModel
 from gramian.tables.importance.unseen import BoostedUnseen
@@ -178,7 +178,7 @@ def last_fit(
     loss: HeldLoss,
     *,
     holdout: HoldOut,
-    effort: Effort,
+    effort: TableEffort,
     learn: bool,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
@@ -329,7 +329,7 @@ def _rounds(
         pace,
         enough(factory),
     )
-    settings = LearningSettings(form=form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
+    settings = MetricLearningSettings(form=form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
     found = learn_metric(learner, factory.point.metric, settings)
     factory = replace(factory, point=replace(factory.point, metric=found.metric))
     best = Trial(factory, min(each.error for each in found.rounds), None)
