@@ -217,7 +217,7 @@ class TestOnCollections:
             assert (model(checkpoint=tmp_path / "c").fit(dX, dy).predict(X) == whole.predict(X)).all()
 
 
-class TestSentRows:
+class TestScatteredRows:
     def test_rows_of_this_machine(self, client, rows):
         X, Y, w = rows
         there = model(engine=DaskEngine(client, part_bytes="30KB"), fit_intercept=True).fit(X, Y, w)

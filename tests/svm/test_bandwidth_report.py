@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.metrics import f1_score
 
 import gramian as gm
-from gramian.svm.bandwidth_report import _BandwidthProblem, _drawn
+from gramian.svm.bandwidth_report import _BandwidthProblem, _draw_rows
 
 GRID = (0.1, 0.4, 1.6)
 
@@ -113,7 +113,7 @@ def test_sparse_rows_frames_and_sources_give_the_same():
 
 def test_small_classes_of_a_sample_are_topped_up_and_weighted():
     codes = np.repeat([0, 1, 2], [9000, 900, 100])
-    numbers, weights = _drawn(codes, np.arange(3), 5, 600, np.random.default_rng(0))
+    numbers, weights = _draw_rows(codes, np.arange(3), 5, 600, np.random.default_rng(0))
     assert np.bincount(codes[numbers]).tolist() == [540, 100, 100]
     mass = np.bincount(codes[numbers], weights)
     np.testing.assert_allclose(mass / mass.sum(), [0.9, 0.09, 0.01])

@@ -18,7 +18,7 @@ from gramian.data.source import ArraySource
 from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
-from gramian.tables.boosting.boosted import UNSEEN, joined
+from gramian.tables.boosting.boosted import UNSEEN, join_code
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.training import boosting
@@ -40,7 +40,7 @@ def quick(monkeypatch):
 @pytest.fixture
 def usual(monkeypatch):
     """Only the usual setting in few rounds, and scikit-learn's parameters for it."""
-    monkeypatch.setattr(boosting, "_chosen", lambda settings, *_: settings[0])
+    monkeypatch.setattr(boosting, "_choose_setting", lambda settings, *_: settings[0])
     monkeypatch.setattr(boosting, "FEW", 50)
     own = {"max_leaf_nodes": SETTINGS[0].leaves, "min_samples_leaf": SETTINGS[0].leaf_rows}
     return COMMON | own | {"learning_rate": RATE, "warm_start": False}
@@ -114,7 +114,7 @@ def test_another_setting_must_be_clearly_better(better):
     def loss(setting):
         return boosting._loss(task.learner(np.arange(200), setting, 0.1), np.arange(200, 300), 100)
 
-    assert boosting._chosen((few, many), loss, None) == (many if better else few)
+    assert boosting._choose_setting((few, many), loss, None) == (many if better else few)
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_the_code_of_a_category_is_its_mean(usual):
     found, _ = learned(given(X, y), False, whole(600))
     order = np.argsort(found.codes)
     assert order.tolist() in ([1, 2, 0], [0, 2, 1])
-    assert joined(np.zeros((1, 5)), GROUPS, found.codes)[0, 2] == 0.0
+    assert join_code(np.zeros((1, 5)), GROUPS, found.codes)[0, 2] == 0.0
 
 
 @pytest.mark.slow

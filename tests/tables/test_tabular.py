@@ -330,8 +330,8 @@ def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> Non
     X = rng.random((3500, 2))
     y = np.sin(8 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.3 * rng.standard_normal(3500)
     kept = []
-    averaged = tabular_fit._averaged
-    monkeypatch.setattr(tabular_fit, "_averaged", lambda *given: kept.append(given[0]) or averaged(*given))
+    averaged = tabular_fit._average
+    monkeypatch.setattr(tabular_fit, "_average", lambda *given: kept.append(given[0]) or averaged(*given))
     monkeypatch.setattr(tabular_fit, "NEAR", 10.0)
     for memory, methods in (("50MB", ["exact", "multiresolution"]), ("100MB", ["exact", "exact"])):
         kept.clear()
@@ -345,9 +345,9 @@ def test_beside_boosting_a_second_approximate_model_waits_for_the_first(monkeypa
     rng = np.random.default_rng(0)
     X = rng.random((600, 2))
     y = np.sin(8 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.3 * rng.standard_normal(600)
-    asked, averaged = [], tabular_fit._averaged
+    asked, averaged = [], tabular_fit._average
     monkeypatch.setattr(tabular_fit, "adds", lambda *given: asked.append(given) or adds)
-    monkeypatch.setattr(tabular_fit, "_averaged", lambda *given: asked.append(given[0]) or averaged(*given))
+    monkeypatch.setattr(tabular_fit, "_average", lambda *given: asked.append(given[0]) or averaged(*given))
     monkeypatch.setattr(tabular_fit, "NEAR", 10.0)
     monkeypatch.setattr(ModelFactory, "exact", lambda self: None)
     quick = {**QUICK, "kernel": "auto", "include": ("boosting",)}

@@ -106,7 +106,7 @@ class Entry:
         return self.search_seconds + self.fit_seconds
 
 
-def checked(rules: Rules, X: Opened, y: Array) -> None:
+def check_rows(rules: Rules, X: Opened, y: Array) -> None:
     """Raise for data that one of the methods cannot handle."""
     if X.storage.sparse:
         raise InputError(
@@ -135,7 +135,7 @@ def tabular(held: TrainAndTest, rules: Rules) -> Entry:
     return replace(_with(entry, measured, told), fit_seconds=fit_seconds)
 
 
-def searched(name: str, held: TrainAndTest, rules: Rules) -> SearchResult:
+def search_settings(name: str, held: TrainAndTest, rules: Rules) -> SearchResult:
     """Search a method's settings on the training rows."""
     with threadpool_limits(rules.threads):
         return search(
@@ -148,7 +148,7 @@ def searched(name: str, held: TrainAndTest, rules: Rules) -> SearchResult:
         )
 
 
-def fitted(
+def fit_and_score(
     name: str, settings: dict[str, Any], held: TrainAndTest, rules: Rules
 ) -> tuple[Measured, tuple[str, ...]]:
     """Fit a method to all training rows and score it; return its measurements and its warnings."""
@@ -183,8 +183,8 @@ def contend(name: str, held: TrainAndTest, rules: Rules) -> Entry:
         if name == OURS:
             return in_fresh_process(tabular, held, rules)
         numbers = held.encoded()
-        found = in_fresh_process(searched, name, numbers, rules)
-        measured, told = in_fresh_process(fitted, name, found.settings, numbers, rules)
+        found = in_fresh_process(search_settings, name, numbers, rules)
+        measured, told = in_fresh_process(fit_and_score, name, found.settings, numbers, rules)
     except BrokenProcessPool:
         why = "its process was ended by the system, most likely because memory ran out"
         return replace(entry, failure=why)
@@ -229,7 +229,7 @@ def summary(found: Sequence[Entry], held: TrainAndTest, rules: Rules) -> Summary
     ranked = sorted(found, key=lambda one: math.inf if math.isnan(one.error) else one.error)
     good = [entry for entry in ranked if entry.failure is None]
     columns = ("method", "error", "in search", "search", "fit", "predict", "peak", "model")
-    chosen = tuple((entry.method, _tried(entry), _settings(entry)) for entry in good)
+    chosen = tuple((entry.method, _tried_text(entry), _settings(entry)) for entry in good)
     n, held_out, d = len(held.y), len(held.y_test), held.X.shape[1]
     facts = (
         ("rows", f"{n:,} to learn from, {held_out:,} held out, {d:,} columns"),
@@ -311,7 +311,7 @@ def _verdict(ranked: Sequence[Entry]) -> str:
     )
 
 
-def _tried(entry: Entry) -> str:
+def _tried_text(entry: Entry) -> str:
     return f"{entry.tried:,}" + (f" ({entry.failed} failed)" if entry.failed else "")
 
 

@@ -19,7 +19,7 @@ from gramian.data.cells import CATEGORY, NUMERIC
 from gramian.data.file_formats import CSV, file_format
 from gramian.data.file_options import FileOptions
 from gramian.data.names import shown_names
-from gramian.data.opening import open_numbers, open_table, opened
+from gramian.data.opening import open_numbers, open_storage, open_table
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable
 from gramian.exceptions import InputError
@@ -53,10 +53,10 @@ def training_rows(
         raise InputError(f"{path} contains no target to learn. Pass --target NAME{names}.")
     if found.ndim != 1:
         raise InputError(f"{path}: the target has shape {found.shape}. Store one number a row, shape (n,).")
-    return _said(path, rows)
+    return _print_findings(path, rows)
 
 
-def _said(path: Path, rows: Opened) -> Opened:
+def _print_findings(path: Path, rows: Opened) -> Opened:
     """Print what was detected in a file and may surprise; return its rows."""
     if rows.storage.read_as:
         say(f"Reading {path}: {rows.storage.read_as}")
@@ -115,19 +115,19 @@ def _rows_for(
             numeric = [c.name for c in taken if c.kind == NUMERIC]
             choice = replace(choice, text=(*choice.text, *text), numeric=(*choice.numeric, *numeric))
         names = tuple(column.name for column in taken) if used.named else None
-        return _opened(open_table, path, replace(choice, columns=names))
+        return _open(open_table, path, replace(choice, columns=names))
     if hasattr(first, "feature_names_in_") and (
-        kind.columns or opened(path, cells.applied(FileOptions())).feature_names
+        kind.columns or open_storage(path, cells.applied(FileOptions())).feature_names
     ):
         names = tuple(first.feature_names_in_)
-        return _opened(open_numbers, path, replace(choice, columns=names, numeric=(*choice.numeric, *names)))
-    return _opened(open_numbers, path, replace(choice, n_features=int(first.n_features_in_)))
+        return _open(open_numbers, path, replace(choice, columns=names, numeric=(*choice.numeric, *names)))
+    return _open(open_numbers, path, replace(choice, n_features=int(first.n_features_in_)))
 
 
-def _opened(call: Callable[[Path, FileOptions], Opened], path: Path, choice: FileOptions) -> Opened:
+def _open(call: Callable[[Path, FileOptions], Opened], path: Path, choice: FileOptions) -> Opened:
     """Open rows with the target, or without it if the column cannot be one, such as a date."""
     try:
-        return _said(path, call(path, choice))
+        return _print_findings(path, call(path, choice))
     except InputError as error:
         # Raises again if the error has another cause.
         text = tuple(column for column in choice.text if column != choice.target_like)

@@ -131,7 +131,7 @@ def _table(settings: TrainingOptions) -> Iterator[str]:
         yield "--time-limit"
 
 
-def checked(settings: TrainingOptions, path: Path) -> tuple[TrainingOptions, bool]:
+def check_settings(settings: TrainingOptions, path: Path) -> tuple[TrainingOptions, bool]:
     """Return the settings of the selected model, and whether it is the table model.
 
     Raises

@@ -18,7 +18,7 @@ from gramian.cli.settings import TrainingOptions
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import Predictor
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.scaled import Moments, Scaler, moments
 from gramian.data.source import RowSource, as_source
 from gramian.data.stored_source import StoredSource
@@ -29,7 +29,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.columns import dense
 from gramian.kernels.resolve import resolve_kernel
 from gramian.reporting.judging import named_columns
-from gramian.reporting.rows import by_blocks, taken
+from gramian.reporting.rows import by_blocks, take_rows
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION, score_of
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Split, search
@@ -181,9 +181,9 @@ def train(rows: StoredSource, settings: TrainingOptions) -> Outcome:
     held = used[:0]
     if settings.holdout > 0:
         used, held = map(np.sort, split_order(y, task, settings.holdout, settings.seed))
-    seen = moments(taken(rows, used) if len(held) else rows) if settings.standardize else None
-    source: RowSource = rows if seen is None else mapped(rows, Scaler.of(seen))
-    first = taken(source, used) if len(held) else source
+    seen = moments(take_rows(rows, used) if len(held) else rows) if settings.standardize else None
+    source: RowSource = rows if seen is None else map_rows(rows, Scaler.of(seen))
+    first = take_rows(source, used) if len(held) else source
     clock.lap("prepare")
     choice = choose(settings, first, y[used], task)
     clock.lap("search")
@@ -192,7 +192,7 @@ def train(rows: StoredSource, settings: TrainingOptions) -> Outcome:
     if len(held):
         model.fit(first, y[used])
         with named_columns():
-            predicted = by_blocks(model.predict, taken(source, held))
+            predicted = by_blocks(model.predict, take_rows(source, held))
         outcome.judge(y[held], predicted, y[used])
         clock.lap("held-out score")
     model.fit(source, y)
@@ -218,7 +218,7 @@ def _scaler(seen: Moments, names: tuple[str, ...] | None) -> StandardScaler:
 
 def plan(rows: StoredSource, y: Array, task: str, settings: TrainingOptions) -> tuple[ChosenParameters, Plan]:
     """Return the plan of a fit on scaled rows, with the usual gamma and alpha if they are not given."""
-    source: RowSource = mapped(rows, Scaler.of(moments(rows))) if settings.standardize else rows
+    source: RowSource = map_rows(rows, Scaler.of(moments(rows))) if settings.standardize else rows
     gamma = settings.gamma
     if gamma is None:
         gamma = usual_gamma(settings.kernel, source, np.random.default_rng(settings.seed))

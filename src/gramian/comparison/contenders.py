@@ -185,7 +185,7 @@ def _gramian(settings: Hyperparameters, size: Any, shape: ProblemFacts) -> Any:
     return kind(approximation=approximation, random_state=shape.seed, **settings)
 
 
-def _compressed(settings: Hyperparameters, size: Any, shape: ProblemFacts) -> Any:
+def _fast_model(settings: Hyperparameters, size: Any, shape: ProblemFacts) -> Any:
     kind = FastKernelRegressor if shape.task == REGRESSION else FastKernelClassifier
     return kind(_gramian(settings, "auto", shape), cost=size, random_state=shape.seed)
 
@@ -240,7 +240,7 @@ CONTENDERS = {
         "gramian, compressed",
         usual_kernel,
         _OURS,
-        _compressed,
+        _fast_model,
         ("30x",),
         "30x",
         "cost",

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from gramian._typing import Rows
 from gramian.data.formats.frames import column_labels, frame_kind, text_names
 from gramian.data.formats.records import Records
-from gramian.data.mapped import mapped, mapped_type
+from gramian.data.mapped import map_rows, mapped_type
 from gramian.data.source import RowSource
 from gramian.data.tables import TableSource
 from gramian.exceptions import InputError, did_you_mean
@@ -116,7 +116,7 @@ def with_columns(X: Any, places: Sequence[int]) -> Any:
     if isinstance(X, Records):
         return X.chosen(places)
     if kind is None and isinstance(X, RowSource):
-        found: Any = mapped(X, ColumnOrder(tuple(places)))
+        found: Any = map_rows(X, ColumnOrder(tuple(places)))
         names = found.source.feature_names
         found.feature_names = tuple(names[j] for j in places)
         return found

@@ -13,7 +13,7 @@ from gramian.data.file_options import AS_STORED, DROP, ONEHOT, REFUSE, FileOptio
 from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.formats.frames import FrameStorage, frame_kind, opened_frame
 from gramian.data.formats.records import Records
-from gramian.data.storage import Storage, explained
+from gramian.data.storage import Storage, explain_errors
 from gramian.data.stored_file import find_files, is_path
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable
@@ -105,7 +105,7 @@ def open_data(
         sep=sep,
         encoding=encoding,
     )
-    storage = opened(data, given, like)
+    storage = open_storage(data, given, like)
     if like is not None and storage.n_features != like.shape[1]:
         raise InputError(
             f"{storage.names[0]} has {storage.n_features} features, but the data that like= names has "
@@ -116,7 +116,7 @@ def open_data(
 
 def open_numbers(data: Any, choice: FileOptions) -> StoredSource:
     """Open numeric rows by a complete choice; check their width if the choice gives one."""
-    storage = opened(data, choice)
+    storage = open_storage(data, choice)
     if choice.n_features is not None and storage.n_features != choice.n_features:
         raise InputError(
             f"{storage.names[0]} has {storage.n_features} features, but {choice.n_features} were expected. "
@@ -139,7 +139,7 @@ def open_table(data: Any, choice: FileOptions) -> StoredTable:
     >>> table.columns(slice(0, 2)).to_pydict(), table.target[:]
     ({'rooms': [3, None], 'town': ['Bath', 'Hull']}, array([1.5, 2.5]))
     """
-    storage = opened(data, replace(choice, categorical=AS_STORED))
+    storage = open_storage(data, replace(choice, categorical=AS_STORED))
     assert isinstance(storage, ColumnarStorage), "other formats refuse it: they name no columns"
     return StoredTable(storage, keep_bytes=choice.keep_bytes)
 
@@ -191,7 +191,7 @@ def refuse_csv_options(what: str, choice: FileOptions) -> None:
         raise InputError(f"{what}, but {choice.of_csv} can be given for CSV files only. Leave it out.")
 
 
-def opened(data: Any, choice: FileOptions, like: StoredSource | None = None) -> Storage:
+def open_storage(data: Any, choice: FileOptions, like: StoredSource | None = None) -> Storage:
     """Return the storage of files or of a frame, opened by the reader of their format.
 
     CSV files are read with the text columns and missing values of ``like`` unless the choice has its own.
@@ -226,5 +226,5 @@ def opened(data: Any, choice: FileOptions, like: StoredSource | None = None) -> 
             text=choice.text or before.get("text", ()),
             missing=choice.missing or before.get("missing", ()),
         )
-    with explained(str(paths[0]) if len(paths) == 1 else f"{paths[0]} and the other files", 0):
+    with explain_errors(str(paths[0]) if len(paths) == 1 else f"{paths[0]} and the other files", 0):
         return first.storage(paths, choice)

@@ -198,7 +198,7 @@ class PandasBlock(TableBlock):
             values = series.to_numpy(np.float64, na_value=np.nan)
             small = str(kind).lower() in ("int8", "uint8", "int16", "uint16", "float32", "boolean")
             return Cells(
-                BOOLEAN if kind.kind == "b" else NUMERIC, values, narrow=small, example=_seen(values)
+                BOOLEAN if kind.kind == "b" else NUMERIC, values, narrow=small, example=_first_present(values)
             )
         elif kind.kind in "mM" and not str(kind).startswith(("date32", "date64")):
             raw = series.to_numpy("datetime64[us]" if kind.kind == "M" else "timedelta64[us]")
@@ -268,6 +268,6 @@ def _listed(values: list[Any]) -> Array:
     return np.fromiter(values, object, len(values))
 
 
-def _seen(values: Array) -> object:
+def _first_present(values: Array) -> object:
     present = values[~np.isnan(values)][:1]
     return float(present[0]) if len(present) else None

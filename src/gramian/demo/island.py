@@ -12,9 +12,9 @@ import numpy as np
 from gramian._budget import format_bytes, parse_bytes
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
-from gramian.demo.results import reported
+from gramian.demo.results import run_and_read
 from gramian.plotting.canvas import pyplot
-from gramian.reporting.drawing import Picture, drawn
+from gramian.reporting.drawing import Picture, draw_svg
 
 #: Standard deviation of the error of a measurement; the heights themselves have one of about 2.
 NOISE = 0.5
@@ -84,7 +84,7 @@ def learn(out: Path, memory: str) -> IslandReport:
     script = out / SCRIPT
     shutil.copyfile(Path(__file__).with_name(SCRIPT), script)
     hint = f"Python and the libraries take part of the {memory}: raise --memory if they leave too little."
-    facts = reported([str(script), f"{parse_bytes(memory) / 1e6:g}MB"], str(script), hint)
+    facts = run_and_read([str(script), f"{parse_bytes(memory) / 1e6:g}MB"], str(script), hint)
     learned, true = np.load(out / "learned.npy"), height(grid())
     error = float(np.sqrt(np.mean((learned - true) ** 2)))
     return IslandReport(**facts, error=error)
@@ -111,4 +111,4 @@ def _map(values: Float64Array, scale: Float64Array, title: str, caption: str) ->
     most = float(np.abs(scale).max())
     ax.imshow(values, origin="lower", cmap="terrain", vmin=-0.6 * most, vmax=most, interpolation="nearest")
     ax.set_axis_off()
-    return drawn(figure, title, caption)
+    return draw_svg(figure, title, caption)

@@ -25,7 +25,7 @@ from gramian._numerics import cholesky_lower
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import NumericalError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum
-from gramian.kernels.gradient import contracted, log_parameters, with_log_parameters
+from gramian.kernels.gradient import contract, log_parameters, with_log_parameters
 from gramian.kernels.groups import OnFeatures
 from gramian.solvers.threads import blas_for
 
@@ -89,7 +89,7 @@ def leave_one_out(
         M = root @ root.T  # by BLAS syrk, at half the cost of a general product
         M -= 2.0 * (G @ c) @ a.T
         # K and its derivative are symmetric.
-        by_kernel = contracted(kernel, X, X, M)
+        by_kernel = contract(kernel, X, X, M)
     loss = float(np.einsum("i,ip,ip->", w, e, e))
     return ExactLeaveOneOut(loss, by_kernel, alpha * float(np.sum(M.diagonal() / w)), e)
 

@@ -28,7 +28,7 @@ from gramian.fast.cost import (
     Cost,
     batch_rows,
     dummy,
-    interpolated,
+    interpolate_time,
     measure,
     parse_cost,
     product_nanoseconds,
@@ -154,7 +154,7 @@ class FastKernelModel(KernelEstimator):
 
     def _given_teacher(self, X: Any) -> Any:
         """Return the teacher, asked about the columns of X; None if there is none that is fitted."""
-        if self.teacher is None or unfitted(self.teacher):
+        if self.teacher is None or is_unfitted(self.teacher):
             return None
         return by_name(self.teacher, X, Engine(self.n_jobs))
 
@@ -197,7 +197,7 @@ class FastKernelModel(KernelEstimator):
         n, d = rows.shape
         weights = np.ones(n) if weights is None else weights
         order = rng.permutation(np.flatnonzero(weights > 0))
-        held, kept = parted(order, np.zeros(n, np.intp) if groups is None else groups)
+        held, kept = split_held_out(order, np.zeros(n, np.intp) if groups is None else groups)
         count = len(held) if len(kept) < len(order) else 0
         taught = teacher(rows[kept], values[kept], weights[kept], start + TEACHER_PART * seconds)
         check_steady(taught, rows[kept])
@@ -247,12 +247,12 @@ class FastKernelModel(KernelEstimator):
         student = best.student
         found = np.asarray(student.predictor()(rows[held]), np.float64)
         compare(found, taught(rows[held]), TrainingSet(rows[held], values[held], weights[held]))
-        if self.teacher is not None and not unfitted(self.teacher):
+        if self.teacher is not None and not is_unfitted(self.teacher):
             self.fidelity_ = replace(self.fidelity_, teacher_saw=True)
             warn_if_low(self.fidelity_, used, self.cost)
         if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth learning from
             left = time.perf_counter() < trainer.until(1.0)
-            if best.lesson == "teacher" and unfitted(self.teacher) and left:
+            if best.lesson == "teacher" and is_unfitted(self.teacher) and left:
                 taught = teacher(rows[order], values[order], weights[order], trainer.until(1.0))
                 lesson = self._lessons(rows, values, weights, taught, bounds)["teacher"]
                 more = pool(part(lesson, order))
@@ -313,7 +313,7 @@ class FastKernelModel(KernelEstimator):
 
     def _nanoseconds(self, shape: Shape, n_features: int, n_outputs: int) -> float:
         """Return the nanoseconds a row of ``predict`` with a shape."""
-        return interpolated(shape, lambda one: self._timed(one, n_features, n_outputs))
+        return interpolate_time(shape, lambda one: self._timed(one, n_features, n_outputs))
 
     def _timed(self, shape: Shape, n_features: int, n_outputs: int) -> float:
         """Return the nanoseconds a row of ``predict`` with a shape, measured once in this process."""
@@ -373,7 +373,7 @@ class FastKernelModel(KernelEstimator):
         return flatten(self.predictor_)
 
 
-def unfitted(teacher: Any) -> bool:
+def is_unfitted(teacher: Any) -> bool:
     """Return whether a teacher is an estimator that has not been fitted."""
     if not isinstance(teacher, BaseEstimator):
         return False
@@ -382,7 +382,7 @@ def unfitted(teacher: Any) -> bool:
     return not any(name.endswith("_") and not name.startswith("_") for name in vars(teacher))
 
 
-def parted(order: Array, groups: Array) -> tuple[Array, Array]:
+def split_held_out(order: Array, groups: Array) -> tuple[Array, Array]:
     """Split rows into held-out rows and training rows; with too few rows, return all of them as both.
 
     The first rows of ``order`` are held out. If that would leave a group without a training row, the last

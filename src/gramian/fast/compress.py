@@ -17,7 +17,7 @@ from gramian.fast.teacher_adapters import function_of, teacher_of
 from gramian.fast.teachers import Translated, class_teacher
 
 
-def compressed(
+def compress_rows(
     model: Any,
     X: Any,
     y: Any,

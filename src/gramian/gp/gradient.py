@@ -34,7 +34,7 @@ from gramian.data.source import row_blocks
 from gramian.gp.likelihood import MarginalLikelihood, Observations
 from gramian.gp.prior import residual_diagonal
 from gramian.kernels.columns import dense
-from gramian.kernels.gradient import contracted, contracted_diagonal, log_parameters
+from gramian.kernels.gradient import contract, contracted_diagonal, log_parameters
 
 
 @dataclass
@@ -153,7 +153,7 @@ def _back(
     above = F[:, :start]
     part.nodes.append((node, own.T @ F[:, start : start + basis.rank], own.T @ above))
     landmarks = np.asarray(dense(basis.landmarks), np.float64)
-    part.slope += contracted(features.kernel, X, landmarks, own @ basis.matrix.T)
+    part.slope += contract(features.kernel, X, landmarks, own @ basis.matrix.T)
     if start:
         adjoint[:, :start] -= own @ basis.projection.T
 
@@ -167,7 +167,7 @@ def _landmarks(features: FeatureMap, node: int, sums: _Adjoints) -> _GradientPar
     points = np.asarray(dense(basis.landmarks), np.float64)
     vectors = np.asarray(basis.matrix, np.float64)
     gram = -0.25 * vectors @ (sums.own + sums.own.T) @ vectors.T
-    part.slope += contracted(kernel, points, points, gram)
+    part.slope += contract(kernel, points, points, gram)
     path = features.forest.path(node)
     if path:
         ancestors = tuple(features.nodes[a] for a in path)

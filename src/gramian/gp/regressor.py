@@ -36,7 +36,7 @@ from gramian.gp.training import (
     DEFAULT_NOISE,
     mean_of,
     moments_of,
-    normalised,
+    normalise,
     plan_process,
     process_round,
     train,
@@ -231,7 +231,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             targets = NumberTargets(y, source.shape[0])
             targets.refuse_tiny()
             self._flat = targets.flat
-            known, self._y_mean, self._y_std = normalised(targets[slice(0, None)], self.normalize_y)
+            known, self._y_mean, self._y_std = normalise(targets[slice(0, None)], self.normalize_y)
             rows = LabelledRows(source, NumberTargets(known.ravel() if self._flat else known, len(known)))
             setup = FitSetup.of(self, phases)
             asked = InputParameters.of(setup, standardize=self.standardize, metric=self.metric)

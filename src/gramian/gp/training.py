@@ -21,7 +21,7 @@ from gramian._typing import Float64Array
 from gramian.approximations.setup import FitSetup
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource, sample_rows
 from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
@@ -50,7 +50,7 @@ from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.objective import LikelihoodObjective
 from gramian.gp.posterior import Posterior
 from gramian.gp.prior import scaled_back
-from gramian.gp.sizes import FEWEST, LEARNING_ROWS, sized, solves_for_mean, takes_neighbours
+from gramian.gp.sizes import FEWEST, LEARNING_ROWS, plan_sizes, solves_for_mean, takes_neighbours
 from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
 from gramian.kernels import Kernel
 from gramian.metric.input import InputParameters, planned_input
@@ -232,7 +232,7 @@ def process_round(model: KernelEstimator, asked: RoundSetup) -> RoundModel:
     return RoundModel(fit)
 
 
-def normalised(targets: Float64Array, normalize: bool) -> tuple[Float64Array, Float64Array, Float64Array]:
+def normalise(targets: Float64Array, normalize: bool) -> tuple[Float64Array, Float64Array, Float64Array]:
     """Return (targets − mean)/deviation with mean and deviation (outputs,), or the targets with 0 and 1."""
     outputs = targets.shape[1]
     if not normalize:
@@ -276,7 +276,7 @@ def _objective(
     if getattr(plan.builder, "partition", None) != "tree":
         scale = None
     features = plan.builder.build(
-        source if scale is None else mapped(source, Metric(scales=1.0 / scale)),
+        source if scale is None else map_rows(source, Metric(scales=1.0 / scale)),
         hyper.kernel if scale is None else in_units(hyper.kernel),
         dtype=np.dtype(np.float64),
         rng=rng,
@@ -331,7 +331,7 @@ def _sized(
     model: KernelEstimator, source: RowSource, n_outputs: int, kernel: Kernel, rng: np.random.Generator
 ) -> Plan:
     n = source.shape[0]
-    return sized(
+    return plan_sizes(
         model.approximation,
         source,
         Workload.of(source, n_outputs),

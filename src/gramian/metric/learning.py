@@ -119,7 +119,7 @@ def learn_metric(
     began = time.perf_counter()
     phases("metric, fit without one")
     fitted = learner.fit(start, None)
-    first = best = _judged(fitted)
+    first = best = _judge(fitted)
     found: list[Round] = [_round(best, _Candidate(start, 0.0, 1.0), "", began)]
     chosen, place, model = _Candidate(start, 0.0, 1.0), 0, fitted
     now, now_model, tame, idle = chosen, fitted, 1.0, 0
@@ -131,7 +131,7 @@ def learn_metric(
             break  # a constant f, or one that no metric can be read from
         candidate = _best_candidate(learner, M, now_model, now.bandwidth, settings, tame)
         fitted = learner.fit(candidate.metric, now_model)
-        error = _judged(fitted)
+        error = _judge(fitted)
         undone = fitted.fault
         if not undone and error > first * (1.0 + PROGRESS):
             undone = f"held-out error {error:.4g} above the {first:.4g} of no metric"
@@ -168,10 +168,10 @@ def _best_candidate(
     at = _least(errors)
     if not settings.bandwidth:
         return candidates[at]
-    return _climbed(learner, before, candidates[at], errors[at])
+    return _climb(learner, before, candidates[at], errors[at])
 
 
-def _climbed(learner: Learner, before: Any, start: _Candidate, error: float) -> _Candidate:
+def _climb(learner: Learner, before: Any, start: _Candidate, error: float) -> _Candidate:
     """Return the best bandwidth uphill of ``start``: narrower and wider while that helps."""
     for factor in (1.0 / STEP, STEP):
         best, lowest = start, error
@@ -186,7 +186,7 @@ def _climbed(learner: Learner, before: Any, start: _Candidate, error: float) -> 
     return start
 
 
-def _judged(fitted: Fitted) -> float:
+def _judge(fitted: Fitted) -> float:
     """Return the error, infinite where there is none."""
     return fitted.error if np.isfinite(fitted.error) else np.inf
 

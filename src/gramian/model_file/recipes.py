@@ -84,7 +84,7 @@ def _by_fields(kind: type[Any]) -> Recipe:
     return Recipe(lambda value: {name: getattr(value, name) for name in names}, kind)
 
 
-def made(name: str, parts: dict[str, Any], most: float) -> Any:
+def make_part(name: str, parts: dict[str, Any], most: float) -> Any:
     """Return a fitted part made from its own parts, by the name of its class.
 
     Types, finite numbers, shapes and ranges are checked first, so that nothing is computed from parts that do

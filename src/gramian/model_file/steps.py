@@ -17,7 +17,7 @@ from gramian.exceptions import InputError, ModelFileError, quoted
 from gramian.model_file.estimators import feature_names, set_feature_names
 from gramian.model_file.records import PartRecords
 from gramian.model_file.structure import check_shape, require
-from gramian.model_file.typed import described, is_finite
+from gramian.model_file.typed import describe_value, is_finite
 
 #: Steps whose learned values are numbers or one array element per feature: class, learned attributes.
 SCALERS: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
@@ -155,7 +155,7 @@ def _scaler(stored: Mapping[str, Any], values: PartRecords) -> Any:
         )
         require(
             lacking or (numbers and is_finite(value)),
-            f"{name!r} of a step is {described(value)}; expected numbers",
+            f"{name!r} of a step is {describe_value(value)}; expected numbers",
         )
         setattr(scaler, name, value)
     return scaler

@@ -120,7 +120,7 @@ class Values:
         if "plan" in stored:
             return self._plan(stored)
         if "approximation" in stored:
-            kind = _known(stored["approximation"], _APPROXIMATIONS)
+            kind = _known_class(stored["approximation"], _APPROXIMATIONS)
             return self.read_params(kind, stored["params"])
         if "dict" in stored:
             keys = [self.read(key) for key, _ in stored["dict"]]
@@ -167,7 +167,7 @@ class Values:
         return {name: self.write(name, getattr(value, name)) for name in names}
 
     def _read_builder(self, stored: Mapping[str, Any]) -> Builder:
-        kind = _known(stored["class"], _BUILDERS)
+        kind = _known_class(stored["class"], _BUILDERS)
         own = {field.name for field in fields(kind)}  # type: ignore[arg-type]
         return self._made(kind, own, stored["fields"])
 
@@ -186,7 +186,7 @@ class Values:
         return {name: self.read(value) for name, value in stored.items()}
 
 
-def _known(name: Any, kinds: Mapping[str, type[Made]]) -> type[Made]:
+def _known_class(name: Any, kinds: Mapping[str, type[Made]]) -> type[Made]:
     if name not in kinds:
         raise ModelFileError(f"the class {name!r} is not one of {', '.join(kinds)}. {CURE}")
     return kinds[name]

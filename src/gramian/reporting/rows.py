@@ -34,7 +34,7 @@ def by_blocks(call: Callable[[Any], Any], rows: Any) -> Array:
     return np.concatenate([np.asarray(call(block)) for _, block in blocks(rows)])
 
 
-def taken(rows: Any, numbers: IntArray) -> Any:
+def take_rows(rows: Any, numbers: IntArray) -> Any:
     """Return some rows of a source or of a table, read on demand."""
     return (
         SubsetTable(rows, numbers) if isinstance(rows, TableSource) else SubsetRows(as_source(rows), numbers)

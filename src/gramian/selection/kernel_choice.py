@@ -134,7 +134,7 @@ def choose_kernel(
     """
     began = time.perf_counter()
     until = began + seconds
-    sample = _drawn(rows, intercept, rng, memory_bytes)
+    sample = _draw_sample(rows, intercept, rng, memory_bytes)
     if sample is None:
         return None
     deviations = sample.X[sample.fitted].std(axis=0)
@@ -150,7 +150,7 @@ def choose_kernel(
 
     def judged(some: Sample, candidate: KernelCandidate) -> tuple[float, KernelCandidate]:
         nonlocal least
-        error, found = _judged(some, candidate, intercept, until)
+        error, found = _judge(some, candidate, intercept, until)
         least = min(least, error)
         done(1, f"best error {least:.3g} of the variance")
         return error, found
@@ -175,7 +175,7 @@ def choose_kernel(
     if n_fitted < min(most, len(sample.X)) and time.perf_counter() < until:
         # The held-out rows have had their say, and are more rows to learn from.
         n_fitted = min(most, len(sample.X))
-        _, chosen = _judged(replace(sample, fitted=slice(0, n_fitted)), chosen, intercept, until)
+        _, chosen = _judge(replace(sample, fitted=slice(0, n_fitted)), chosen, intercept, until)
     return KernelChoice(
         chosen.plain,
         chosen.alpha,
@@ -188,7 +188,7 @@ def choose_kernel(
     )
 
 
-def _drawn(
+def _draw_sample(
     rows: LabelledRows[Any], intercept: bool, rng: np.random.Generator, memory_bytes: int
 ) -> Sample | None:
     """Return a sample of the rows with weights, as many as the budget allows; targets of mean square 1."""
@@ -238,7 +238,7 @@ def _best_of_families(
     return list(best.values())
 
 
-def _fitted(sample: Sample, candidate: KernelCandidate, intercept: bool, until: float) -> KernelCandidate:
+def _fit(sample: Sample, candidate: KernelCandidate, intercept: bool, until: float) -> KernelCandidate:
     X = _in_units(sample.X[sample.fitted], candidate)
     found = refine_kernel(
         candidate.kernel,
@@ -259,7 +259,7 @@ def _in_units(X: Float64Array, candidate: KernelCandidate) -> Float64Array:
     return X if candidate.unit is None else X / candidate.unit
 
 
-def _judged(
+def _judge(
     sample: Sample, candidate: KernelCandidate, intercept: bool, until: float
 ) -> tuple[float, KernelCandidate]:
     """Fit a candidate, and return its error on the held-out rows and what it became."""
@@ -267,7 +267,7 @@ def _judged(
         # A candidate that is ill-conditioned is judged by its error like any other.
         warnings.simplefilter("ignore", NumericalWarning)
         try:
-            found = _fitted(sample, candidate, intercept, until)
+            found = _fit(sample, candidate, intercept, until)
             return _error(sample, found, intercept), found
         except NumericalError:
             return math.inf, candidate

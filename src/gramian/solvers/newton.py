@@ -256,7 +256,7 @@ class Newton:
                 points[j] = there.columns(np.array([i]))
             moved = np.flatnonzero(length > 0.0)
             values[live[moved]] = reached[moved]
-            now, live = _kept(now, moved), live[moved]
+            now, live = _select_outputs(now, moved), live[moved]
             if not len(live):
                 break
         return Minimum(NewtonPoint.joined(points), values, gap, passes), missed
@@ -315,7 +315,7 @@ def _again(
     return Evaluation(now.losses, slope, slope_offset, [curvature[i] for i in range(len(outputs))])
 
 
-def _kept(now: Evaluation, which: Array) -> Evaluation:
+def _select_outputs(now: Evaluation, which: Array) -> Evaluation:
     if len(which) == now.slope.shape[1]:
         return now
     return Evaluation(

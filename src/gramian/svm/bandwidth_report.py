@@ -216,7 +216,7 @@ def bandwidth_report(
     source = fit_rows(model, X, y)
     targets = labelled_classes(source, y).targets
     codes = np.concatenate([targets.codes(where) for where in row_slices(source.shape[0], LABELS)])
-    numbers, weights = _drawn(codes, targets.classes, folds, whole_number("n_rows", n_rows, 2), rng)
+    numbers, weights = _draw_rows(codes, targets.classes, folds, whole_number("n_rows", n_rows, 2), rng)
     asked = InputParameters(model._kernel_parameters, flag("standardize", standardize))
     source = scaled_input(asked, source).over(source)
     rows = source.take(numbers)
@@ -273,7 +273,7 @@ class _BandwidthProblem:
         return np.asarray(2.0 * right / np.where(both > 0, both, 1.0))
 
 
-def _drawn(
+def _draw_rows(
     codes: IntArray, classes: Array, folds: int, limit: int, rng: np.random.Generator
 ) -> tuple[IntArray, Float64Array | None]:
     """Return numbers of at most about ``limit`` rows, small classes topped up, and weights for that."""

@@ -215,7 +215,7 @@ def minimise(
     rows, settings, setup = task.rows, task.settings, parameters.setup
     source, weights, outputs = rows.source, rows.weights, rows.n_outputs
     anchored = isinstance(settings.loss, Proximal)
-    plan, kernel, engine, rng = _planned(setup, source, outputs, task.penalty, weights, anchored=anchored)
+    plan, kernel, engine, rng = _plan(setup, source, outputs, task.penalty, weights, anchored=anchored)
     rank = min(plan.root_rank, rows.n)
     if setup.automatic and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
         raise InputError(
@@ -244,7 +244,7 @@ def minimise(
     return NewtonFit(training, found, kernel, rows, settings, rng)
 
 
-def _planned(
+def _plan(
     setup: FitSetup,
     source: RowSource,
     n_outputs: int,
@@ -270,7 +270,7 @@ def _planned(
 def plan_newton(parameters: NewtonParameters, penalty: float, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of bases and a pass for a fit to rows."""
     source = planned_input(parameters.input, parameters.setup, source).over(source)
-    return _planned(parameters.setup.planning(), source, n_outputs, penalty)[0]
+    return _plan(parameters.setup.planning(), source, n_outputs, penalty)[0]
 
 
 # ---- rounds of a metric --------------------------------------------------------------------------

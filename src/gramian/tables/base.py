@@ -19,7 +19,7 @@ from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import one_blas_thread
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.plan import Plan
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.tables import as_table
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
@@ -300,7 +300,7 @@ class TabularModel(TableServer, KernelEstimator):
 
         ``loss`` maps the values of held-out rows and their row numbers to an error.
         """
-        source = in_memory(mapped(rows, self.scaling_), parse_bytes(self.memory_budget))
+        source = in_memory(map_rows(rows, self.scaling_), parse_bytes(self.memory_budget))
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
         near = near[: 2 if self._effort.mean else 1]
         fit = last_fit(

@@ -10,7 +10,7 @@ import numpy as np
 
 from gramian._typing import Float64Array, IntArray
 from gramian.data.arrow import is_number
-from gramian.data.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed
+from gramian.data.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed_kinds_error
 from gramian.data.values import LARGEST, overflow
 from gramian.tables.column import Column, date_cells, number_cells, refuse_infinity
 from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
@@ -130,7 +130,7 @@ class ColumnStatistics:
     def _settle_kind(self, cells: Cells) -> None:
         kinds = {self.kind, cells.kind}
         if EMPTY not in kinds and len(kinds) > 1 and kinds != {BOOLEAN, NUMERIC}:
-            raise mixed(self.name, self.kind, self.example, cells.kind, cells.example)
+            raise mixed_kinds_error(self.name, self.kind, self.example, cells.kind, cells.example)
         if self.kind == EMPTY:
             self.kind, self.example, self.holds = cells.kind, cells.example, cells.holds
         elif kinds == {BOOLEAN, NUMERIC}:

@@ -16,7 +16,7 @@ from gramian.data.storage import (
     Storage,
     Target,
     cut,
-    explained,
+    explain_errors,
     kept_dtype,
     piece_rows,
     refuse_columns,
@@ -62,7 +62,7 @@ class ArrayStorage(Storage):
         self.pieces = pieces
         seen: Any = None
         for number, name in enumerate(self.names):
-            with explained(name, 0), self.arrays(number) as (X, y):
+            with explain_errors(name, 0), self.arrays(number) as (X, y):
                 facts = (*_checked_rows(name, self.key, X), _checked_target(name, X, y))
                 if seen is None:
                     self.n_features, stored, self._target_facts = seen = facts
@@ -70,8 +70,8 @@ class ArrayStorage(Storage):
                     self.views = self.views and self.dtype == stored and isinstance(X, np.ndarray)
                 elif facts != seen:
                     raise InputError(
-                        f"{self.names[0]} has rows of {_said(seen)}, but {name} of {_said(facts)}. All files "
-                        "of a source have the same width and types."
+                        f"{self.names[0]} has rows of {_describe_file(seen)}, but {name} of "
+                        f"{_describe_file(facts)}. All files of a source have the same width and types."
                     )
                 n, item = int(X.shape[0]), X.dtype.itemsize
                 chunks = getattr(X, "chunks", None)
@@ -129,7 +129,7 @@ def _checked_target(name: str, X: Any, y: Any) -> tuple[np.dtype[Any], int | Non
     return np.dtype(y.dtype if kind in "biuf" else object), int(y.shape[1]) if len(y.shape) == 2 else None
 
 
-def _said(facts: Any) -> str:
+def _describe_file(facts: Any) -> str:
     width, dtype, target = facts
     said = (
         "no target" if target is None else f"{target[0]} targets" + (f" × {target[1]}" if target[1] else "")

@@ -84,7 +84,7 @@ def learn_alone(leaf: LeafRows, units: Units, limit: Limit, over: Over = map) ->
         outputs = state.outputs
         return state.objective, own.gradient(gradients(state, over=over)[0])
 
-    found = _minimized(evaluate, own.start, own.bounds(), limit)
+    found = _minimize(evaluate, own.start, own.bounds(), limit)
     return Units.of(settle(leaf, *own.parts(found), None, outputs, over=over))
 
 
@@ -141,7 +141,7 @@ def learn_together(
 
     bounds = [own.bounds() for own in owns]
     free = np.full(Q.size, np.inf)
-    found = _minimized(
+    found = _minimize(
         evaluate,
         np.concatenate([Q.ravel(), *(own.start for own in owns)]),
         (
@@ -162,7 +162,7 @@ def learn_together(
     return best[1:]
 
 
-def _minimized(
+def _minimize(
     evaluate: Callable[[Float64Array], tuple[float, Float64Array]],
     start: Float64Array,
     bounds: tuple[Float64Array, Float64Array],

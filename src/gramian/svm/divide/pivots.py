@@ -82,7 +82,7 @@ def solve_pivots(
 
     Source: Júdice and Pires 1994 (block principal pivoting); Hintermüller, Ito and Kunisch 2003.
     """
-    number = _gathered(component)
+    number = _gather_parts(component)
     order = np.argsort(number, kind="stable")
     ends = np.searchsorted(number[order], np.arange(int(number.max(initial=0)) + 2))
     parts = [_PivotPart(gram.part(order[a:b]), order[a:b], linear[order[a:b]]) for a, b in pairwise(ends)]
@@ -115,7 +115,7 @@ def solve_pivots(
     return Pivoted(into_box(u, lower, upper, total), gradient, settled, step, entries)
 
 
-def _gathered(component: IntArray) -> IntArray:
+def _gather_parts(component: IntArray) -> IntArray:
     """Return the part number (n,) of each row: parts are components, with small components combined."""
     _, component, sizes = np.unique(component, return_inverse=True, return_counts=True)
     few = np.where(sizes < PART_ROWS, sizes, 0)

@@ -19,7 +19,7 @@ from gramian.data.cells import CATEGORY
 from gramian.engine import Engine
 from gramian.estimator.answers import log_probabilities
 from gramian.estimator.labelled import LabelledRows
-from gramian.tables.boosting.boosted import Boosted, joined, log_odds
+from gramian.tables.boosting.boosted import Boosted, join_code, log_odds
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
 from gramian.tables.holdout import HoldOut
@@ -109,11 +109,11 @@ def with_boosting(
             weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
             most_tried = max(1, int(rounds * rate / TRIED_RATE))
             loss = cache(lambda each: _loss(learner(rest, each, TRIED_RATE), folds[0], most_tried))
-            setting = _chosen(SETTINGS, loss, weights)
+            setting = _choose_setting(SETTINGS, loss, weights)
             if any(len(group) > 2 for group in groups):  # of two levels one goes to either side anyway
-                setting = _chosen((setting, replace(setting, sets=True)), loss, weights)
+                setting = _choose_setting((setting, replace(setting, sets=True)), loss, weights)
         learners = [learner(np.setdiff1d(counted, fold), setting, rate) for fold in folds]
-        best = _grown(learners, folds, rounds, lambda done: late(done, len(folds) + 1))
+        best = _grow_rounds(learners, folds, rounds, lambda done: late(done, len(folds) + 1))
         if best is None:
             return None
         values: Float64Array | None = None
@@ -128,7 +128,7 @@ def with_boosting(
     return whole.boosted(best), values, unseen
 
 
-def _grown(
+def _grow_rounds(
     learners: Sequence[_Learner], folds: Sequence[IntArray], most: int, late: Callable[[int], bool]
 ) -> int | None:
     """Add rounds until more of them do not help on the rows that are left out; return the best number.
@@ -150,12 +150,12 @@ def _grown(
 
 def _loss(learner: _Learner, fold: IntArray, most: int) -> Float64Array:
     """Return the losses of the rows that are left out, with the number of rounds that is best for them."""
-    best = _grown([learner], [fold], most, lambda _: False)
+    best = _grow_rounds([learner], [fold], most, lambda _: False)
     assert best is not None
     return learner.row_losses(learner.boosted(best).of(learner.task.rows.source, fold), fold)
 
 
-def _chosen(
+def _choose_setting(
     settings: Sequence[TreeSetting], loss: Callable[[TreeSetting], Float64Array], weights: Float64Array | None
 ) -> TreeSetting:
     """Return the setting of least loss if it is clearly below that of the first, else the first."""
@@ -197,7 +197,7 @@ class _Task:
             wanted = np.eye(self.n_classes)[targets] if self.n_classes else targets
             means = level_means(features, self.take, numbers, wanted, weights)
             codes = np.array([value for each in means for value in each.values])
-        X = joined(self.take(numbers), self.groups, codes)
+        X = join_code(self.take(numbers), self.groups, codes)
         coded = np.arange(X.shape[1] - len(self.groups), X.shape[1])
         own = {
             "learning_rate": rate,
@@ -252,7 +252,7 @@ class _Learner:
             return np.zeros(1)
         rows = self.task.rows
         weights = np.ones(len(numbers)) if rows.weights is None else rows.weights[numbers]
-        X, n_classes = joined(self.task.take(numbers), self.task.groups, self.codes), self.task.n_classes
+        X, n_classes = join_code(self.task.take(numbers), self.task.groups, self.codes), self.task.n_classes
         if not n_classes:
             stages = zip(*(model.staged_predict(X) for model in self.models), strict=True)
             return np.array([weights @ self.row_losses(np.column_stack(z), numbers) for z in stages])

@@ -38,7 +38,7 @@ from gramian.tables.training.member import (
     for_rounds,
     measure_pace,
     rows_in_share,
-    streamed,
+    stream_model,
 )
 from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.rounds import Rounds
@@ -249,7 +249,7 @@ def last_fit(
         factories, rounds = factories[:1], rounds[:1]
 
     def member(factory: ModelFactory, pace: Pace = pace) -> Member:
-        return exact(factory, held, rest, loss, pace) or streamed(factory, held, rest, loss, pace)
+        return exact(factory, held, rest, loss, pace) or stream_model(factory, held, rest, loss, pace)
 
     # A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
     # some of their steps do not run in parallel. If memory holds only one exact model, a second one would
@@ -268,11 +268,11 @@ def last_fit(
         if others is not None and not adds(others, first.values, first.held, loss):
             factories, rounds = factories[:1], rounds[:1]
         for factory in factories[1:]:
-            members.append(streamed(factory, held, rest, loss, pace) if alone else member(factory))
+            members.append(stream_model(factory, held, rest, loss, pace) if alone else member(factory))
     for each in members:
         each.model.memory_budget = options["memory_budget"]
     members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
-    fit = replace(_averaged(members, held, loss), source=rows.source)
+    fit = replace(_average(members, held, loss), source=rows.source)
     if trees is not None:
         fit = fit.beside(*trees)
         return fit.mixed(loss) if kind is KernelRidge else fit
@@ -347,10 +347,10 @@ def _rounds(
     return factory, found.rounds
 
 
-def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
+def _average(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     """Return the weighted mean of one or two models, with the weights that do best on the held-out rows."""
     if any(len(each.held) != len(members[0].held) for each in members):
-        members = [_narrowed(each, held) for each in members]
+        members = [_narrow(each, held) for each in members]
     first, second = members[0], members[-1]
     held = first.held
     if first is second:
@@ -366,7 +366,7 @@ def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     return LastFit((first, second), (1.0 - share, share), held, mean, rounds, short)
 
 
-def _narrowed(member: Member, held: IntArray) -> Member:
+def _narrow(member: Member, held: IntArray) -> Member:
     """Return a member with the values of these rows only."""
     places = np.searchsorted(member.held, held)
     part = member.logistic
