@@ -20,7 +20,7 @@ from suite.results import Line
 
 import gramian as gm
 from gramian.approximations import Nystrom, RandomFourier, RandomMaclaurin, TensorSketch
-from gramian.kernels.lookup import resolve_kernel
+from gramian.kernels.resolve import resolve_kernel
 from gramian.landmarks.rules import METHODS as RULES
 from gramian.operators import KernelOperator
 from gramian.spectra import leverage_scores

@@ -15,7 +15,7 @@ import pytest
 
 import gramian
 from gramian import MEKA, MultiResolution
-from gramian.approximations import choice as auto
+from gramian.approximations import auto
 from gramian.approximations.meka import MEKABuilder
 from gramian.kernels import KERNEL_NAMES
 

@@ -15,8 +15,8 @@ from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator
-from gramian.estimator.finite import finite_blocks, finite_values, quietly, rows_at
 from gramian.estimator.matching import check_width, matched
+from gramian.estimator.overflow_checks import finite_blocks, finite_values, quietly, rows_at
 from gramian.exact.predictor import ExactPredictor
 from gramian.metric.input import Input
 

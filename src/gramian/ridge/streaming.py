@@ -26,9 +26,9 @@ from gramian.compression.costs import Workload
 from gramian.data.distributed import cluster_of
 from gramian.data.source import RowSource, as_source
 from gramian.estimator.base import KernelEstimator, required_target
+from gramian.estimator.fit_inputs import fit_rows, opened
 from gramian.estimator.fitting import all_or_nothing, remove
 from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
-from gramian.estimator.opening import fit_rows, opened
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
@@ -39,9 +39,9 @@ from gramian.ridge.fit_data import FitData
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.stream import Stream
+from gramian.ridge.stream_buffer import Waiting, enough
 from gramian.ridge.stream_fit import begin_stream, extend_stream, other_outputs, stream_engine
 from gramian.ridge.training import trained_evidence
-from gramian.ridge.waiting import Waiting, enough
 
 #: What is found from a stream's sums when it is asked for, and not before.
 SOLVED = ("predictor_", "intercept_", "solution_")

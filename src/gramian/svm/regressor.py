@@ -18,10 +18,10 @@ from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows, labelled_numbers
-from gramian.estimator.opening import fit_rows, plan_fit
+from gramian.estimator.mixins import Regressor
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.metric.input import INPUT, feature_importances_
@@ -30,7 +30,7 @@ from gramian.ridge.decisions import decision
 from gramian.ridge.training import TRAINED, Trained
 from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
 from gramian.svm.choosing import CHOSEN, NewtonModel, fit_newton, plan_choosing
-from gramian.svm.newton import NewtonParameters, Task, minimise, newton_evidence, newton_round
+from gramian.svm.newton import NewtonParameters, NewtonTask, minimise, newton_evidence, newton_round
 
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
@@ -151,14 +151,14 @@ class KernelSVR(Regressor, KernelEstimator):
 
     def _task(
         self, parameters: NewtonParameters, rows: LabelledRows[Any], before: Trained | None = None
-    ) -> Task:
+    ) -> NewtonTask:
         mean = rows.targets.mean(rows.weights)
         spread = _spread(rows, mean)
         loss = self._loss(spread)
         size = spread if isinstance(loss, EpsilonInsensitive) else spread**2
         settings = parameters.settings(loss, rows.mass * size, spread)
         start = mean if before is None else before.intercept
-        return Task(rows, settings, _penalty(parameters.C), start if parameters.intercept else None)
+        return NewtonTask(rows, settings, _penalty(parameters.C), start if parameters.intercept else None)
 
     def _round(self, parameters: NewtonParameters, asked: RoundSetup) -> RoundModel:
         def make(own: NewtonParameters) -> RoundModel:
@@ -202,7 +202,7 @@ def _squares(targets: Float64Array, values: Float64Array) -> Float64Array:
     return np.asarray(np.square(targets - values).sum(axis=1))
 
 
-def _unit(task: Task, error: float) -> float:
+def _unit(task: NewtonTask, error: float) -> float:
     """Return the C that compares with a ridge penalty of 1: with residuals r, |r| bends like r²/(2|r|)."""
     squared = isinstance(task.settings.loss, SquaredEpsilonInsensitive)
     return 0.5 if squared else task.settings.scale * math.sqrt(error)

@@ -14,7 +14,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.tables import as_table
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.conformal import held_out_rank, share
-from gramian.estimator.kinds import Classifier
+from gramian.estimator.mixins import Classifier
 from gramian.estimator.sample_weights import relative_weights
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration

@@ -22,7 +22,7 @@ from gramian.tables import TableColumns, TargetTransform
 from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.column import Column
 from gramian.tables.ridge_mean import RidgeMean, members_of
-from gramian.tables.search import SearchResult
+from gramian.tables.search import TableSearchResult
 from gramian.tables.target import NONE
 
 #: Number of columns and trials to list, and of columns to name in a line. Chosen by hand.
@@ -124,7 +124,7 @@ def importance_facts(model: Any) -> Iterator[Fact]:
 
 
 def choice_facts(
-    found: SearchResult, metric: Metric | None, rounds: Sequence[Round], target: TargetTransform | None
+    found: TableSearchResult, metric: Metric | None, rounds: Sequence[Round], target: TargetTransform | None
 ) -> Iterator[Fact]:
     """Yield scaling, metric, transformation of the target, and what the search compared.
 
@@ -186,7 +186,7 @@ def column_grid(columns: TableColumns, shares: Array | None) -> Grid:
     return Grid("Columns", ("column", "kind", "numbers", "importance", ""), lines, note)
 
 
-def trial_grids(found: SearchResult) -> Iterator[Grid]:
+def trial_grids(found: TableSearchResult) -> Iterator[Grid]:
     """Yield the trials of a search that compared any."""
     if not found.trials:
         return

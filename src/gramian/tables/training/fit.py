@@ -17,12 +17,12 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
-from gramian.metric.learning import PROGRESS, LearningSettings, Round, learn_metric
+from gramian.metric.learning import PROGRESS, MetricLearningSettings, Round, learn_metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
 from gramian.tables.boosting.boosted import Boosted
 from gramian.tables.boosting.contributions import Contributions
-from gramian.tables.effort import Effort
+from gramian.tables.effort import TableEffort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.importance.permutation import HeldOutModel
 from gramian.tables.importance.unseen import BoostedUnseen
@@ -38,7 +38,7 @@ from gramian.tables.training.member import (
     for_rounds,
     measure_pace,
     rows_in_share,
-    streamed,
+    stream_model,
 )
 from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.rounds import Rounds
@@ -186,7 +186,7 @@ def last_fit(
     loss: HeldLoss,
     *,
     holdout: HoldOut,
-    effort: Effort,
+    effort: TableEffort,
     learn: bool,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
@@ -257,7 +257,7 @@ def last_fit(
         factories, rounds = factories[:1], rounds[:1]
 
     def member(factory: ModelFactory, pace: Pace = pace) -> Member:
-        return exact(factory, held, rest, loss, pace) or streamed(factory, held, rest, loss, pace)
+        return exact(factory, held, rest, loss, pace) or stream_model(factory, held, rest, loss, pace)
 
     # A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
     # some of their steps do not run in parallel. If memory holds only one exact model, a second one would
@@ -276,11 +276,11 @@ def last_fit(
         if others is not None and not adds(others, first.values, first.held, loss):
             factories, rounds = factories[:1], rounds[:1]
         for factory in factories[1:]:
-            members.append(streamed(factory, held, rest, loss, pace) if alone else member(factory))
+            members.append(stream_model(factory, held, rest, loss, pace) if alone else member(factory))
     for each in members:
         each.model.memory_budget = options["memory_budget"]
     members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
-    fit = replace(_averaged(members, held, loss), source=rows.source)
+    fit = replace(_average(members, held, loss), source=rows.source)
     if trees is not None:
         fit = fit.beside(*trees)
         return fit.mixed(loss) if kind is KernelRidge else fit
@@ -337,7 +337,7 @@ def _rounds(
         pace,
         enough(factory),
     )
-    settings = LearningSettings(form=form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
+    settings = MetricLearningSettings(form=form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
     found = learn_metric(learner, factory.point.metric, settings)
     factory = replace(factory, point=replace(factory.point, metric=found.metric))
     best = Trial(factory, min(each.error for each in found.rounds), None)
@@ -355,10 +355,10 @@ def _rounds(
     return factory, found.rounds
 
 
-def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
+def _average(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     """Return the weighted mean of one or two models, with the weights that do best on the held-out rows."""
     if any(len(each.held) != len(members[0].held) for each in members):
-        members = [_narrowed(each, held) for each in members]
+        members = [_narrow(each, held) for each in members]
     first, second = members[0], members[-1]
     held = first.held
     if first is second:
@@ -374,7 +374,7 @@ def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     return LastFit((first, second), (1.0 - share, share), held, mean, rounds, short)
 
 
-def _narrowed(member: Member, held: IntArray) -> Member:
+def _narrow(member: Member, held: IntArray) -> Member:
     """Return a member with the values of these rows only."""
     places = np.searchsorted(member.held, held)
     part = member.logistic
