@@ -70,7 +70,9 @@ def test_verdicts_say_what_the_lines_say():
     linear = [line("clusters", "best h", 3.0 * s, σ=s) for s in (0.1, 0.2, 0.4)]
     assert figure_5_verdict(linear).endswith("| clusters | 1.00 | 3.00 |")
     curve = [line("small", "f1", v, h=h) for h, v in ((0.1, 0.9), (0.2, 0.9), (0.4, 0.2))]
-    assert curves_verdict(curve).endswith("at h = 0.4 |\n| --- | --- | --- | --- |\n| small | 0.2 | 0.9 | 0.2 |")
+    assert curves_verdict(curve).endswith(
+        "at h = 0.4 |\n| --- | --- | --- | --- |\n| small | 0.2 | 0.9 | 0.2 |"
+    )
     curve += [line("larger", "f1", v, h=h) for h, v in ((0.1, 0.5), (0.2, 0.6), (0.4, 0.7))]
     assert curves_verdict(curve).endswith("| larger | 0.4 | 0.7 | 0.7 |")
     drops = [
