@@ -38,5 +38,24 @@ def _table(places: list[str], rows: dict[str, dict[str, str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in cells)
 
 
+def by_setting(text: str) -> str:
+    """Return a row for each line "setting: method values   method values", with a column for each method."""
+    rows = []
+    for line in text.splitlines():
+        setting, _, rest = line.partition(":")
+        parts = [part.split(maxsplit=1) for part in re.split(r" {3,}", rest.strip())]
+        rows.append(
+            (setting, {method: re.sub(r"(?<=[\ds]) (?=\d)", ", ", values) for method, values in parts})
+        )
+    methods = list(dict.fromkeys(method for _, found in rows for method in found))
+    cells = [["set", *methods], ["---"] * (len(methods) + 1)]
+    cells += [[setting, *(found.get(method, "") for method in methods)] for setting, found in rows]
+    return "\n".join("| " + " | ".join(row) + " |" for row in cells)
+
+
 #: By the name of an output.
-TABLES: dict[str, Callable[[str], str]] = {"which": which}
+TABLES: dict[str, Callable[[str], str]] = {
+    "which": which,
+    "crossover": by_setting,
+    "objective": by_setting,
+}

@@ -61,6 +61,8 @@ def test_an_output_may_be_shown_as_tables() -> None:
     assert tables.count("| method | cadata, wide | pendigits, narrow |") == 3
     with pytest.raises(ValueError, match="prints no such row"):
         TABLES["which"]("head\nx")
+    line = "cadata 2500 rows, gamma 1:   exact 0.5 0.7 s 6 us   auto 0.6 0.3 s 5 us"
+    assert "| cadata 2500 rows, gamma 1 | 0.5, 0.7 s, 6 us | 0.6, 0.3 s, 5 us |" in TABLES["crossover"](line)
 
 
 #: Seconds in prose: a time that was measured belongs into a block made of a stored run.
