@@ -17,24 +17,29 @@ from suite.summary import EQUAL, lost, methods_of, score, sets_of, standings, us
 
 HEAD = """# Side by side
 
-Written by `benchmarks/side_by_side.py` from `benchmarks/results/side_by_side.jsonl`; do not edit.
+After this page you know the error, seconds, memory and bytes of each method on the same rows, and where a
+peer is better. Written by `benchmarks/side_by_side.py` from `benchmarks/results/side_by_side.jsonl`; do not edit.
 
 ```console
 GRAMIAN_DATA=folder python benchmarks/side_by_side.py
 python benchmarks/side_by_side.py --quick
 ```
 
-The same rows for all. Each method's settings are searched for {seconds:g} seconds: by random candidates, the
-first of them the usual one, judged on held-out training rows ({code});
-gramian's by its own choice of a kernel and alpha (`src/gramian/comparison/own_search.py`). Then each method
-is fitted on all training rows, in a fresh process for each size, and judged on the test rows, which
-nothing else has seen. Error is the share of wrong classes, or the RMSE over the standard deviation of the
-test targets. Medians of {runs} fits with different seeds (of fewer where a fit takes more than {long:g} s).
-Features are scaled to mean 0 and deviation 1 for every method, and {threads}.
-A process may take {limit:g} s and {memory} of address space.
-
-{machine}
+| what | how |
+|---|---|
+| settings | {settings} |
+| features | scaled to mean 0 and deviation 1 for every method |
+| fit | on all training rows, in a fresh process for each size; {threads}; at most {limit:g} s and {memory} |
+| error | on the test rows: share of wrong classes, or RMSE over the standard deviation of the targets |
+| numbers | medians of {runs} fits with different seeds (of fewer where a fit takes more than {long:g} s) |
+| machine | {machine} |
 """
+#: How peers and gramian find their settings.
+SETTINGS = (
+    "searched for {seconds:g} s: peers by random candidates, the usual one first, compared on held-out "
+    "training rows (`src/gramian/comparison/equal_time.py`); gramian by its own choice of a kernel and alpha "
+    "(`src/gramian/comparison/own_search.py`)"
+)
 
 
 def write_report(lines: list[Line], folder: Path) -> Iterator[Path]:
@@ -68,16 +73,15 @@ def _head(lines: list[Line]) -> str:
     measured = of_sizes(lines)
     machine = measured[-1]["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in sorted(machine["versions"].items()))
-    threads = "every library has one thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
+    threads = "one thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
     return HEAD.format(
-        seconds=measured[-1]["search_seconds"],
+        settings=SETTINGS.format(seconds=measured[-1]["search_seconds"]),
         long=LONG_SECONDS,
         limit=machine["limit_seconds"],
         memory=format_bytes(machine["limit_bytes"]),
         runs=max(line["runs"] for line in measured),
-        code="`src/gramian/comparison/equal_time.py`",
         threads=threads,
-        machine=f"{machine['processor']}; Python {machine['python']}; {versions}; {machine['day']}.",
+        machine=f"{machine['processor']}; Python {machine['python']}; {versions}; {machine['day']}",
     )
 
 
