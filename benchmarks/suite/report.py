@@ -18,7 +18,9 @@ from suite.summary import EQUAL, lost, methods_of, score, sets_of, standings, us
 HEAD = """# Side by side
 
 After this page you know the error, seconds, memory and bytes of each method on the same rows, and where a
-peer is better. Written by `benchmarks/side_by_side.py` from `benchmarks/results/side_by_side.jsonl`; do not edit.
+peer is better.
+
+Written by `benchmarks/side_by_side.py` from `benchmarks/results/side_by_side.jsonl`; do not edit.
 
 ```console
 GRAMIAN_DATA=folder python benchmarks/side_by_side.py
