@@ -134,6 +134,7 @@ bench: $(BENCH_STAMP) tables
 	$(BIN)/python benchmarks/side_by_side.py
 	$(BIN)/python benchmarks/reproduce.py
 	$(BIN)/python benchmarks/printed.py --again
+	$(BIN)/python benchmarks/doors.py
 	$(BIN)/python benchmarks/mnist2m.py
 	$(BIN)/python benchmarks/single_row.py
 
@@ -147,12 +148,14 @@ bench-quick: $(BENCH_STAMP)
 tables: $(PEERS_STAMP)
 	build/peers/bin/python benchmarks/tables.py
 	build/peers/bin/python benchmarks/tables.py --full
+	build/peers/bin/python benchmarks/doors.py
 
 # Tables and figures of the five papers beside the papers' numbers, then the pages that show them: hours. A run
 # that was stopped goes on.
 papers: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/reproduce.py
 	$(BIN)/python benchmarks/reproduce.py --report
+	$(BIN)/python benchmarks/doors.py
 
 # The same on parts of the rows, in minutes; the pages stay as they are.
 papers-quick: $(BENCH_STAMP)
@@ -163,11 +166,13 @@ papers-quick: $(BENCH_STAMP)
 frontier: $(PEERS_STAMP)
 	build/peers/bin/python benchmarks/frontier.py
 	build/peers/bin/python benchmarks/frontier.py --report docs
+	build/peers/bin/python benchmarks/doors.py
 
 # Tables and figures from the results that are there, without measuring.
 figures: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/side_by_side.py --report docs
 	$(BIN)/python benchmarks/tables.py --report docs
+	$(BIN)/python benchmarks/doors.py
 
 # Seconds, memory and errors of the hot paths at this commit, to be compared with others by asv.
 regressions: $(BENCH_STAMP)
