@@ -144,7 +144,7 @@ def door_cards(_: str) -> list[str]:
     cards = ["::::{grid} 1 2 2 2", ":gutter: 3", ""]
     for door in doors():
         cards += [f":::{{grid-item-card}} {door.title}", f":link: {door.page}", ":link-type: doc", ""]
-        cards += [f"You have {door.has}. Call {door.calls}.", "", "+++", f"{door.measured}.", ":::", ""]
+        cards += [f"You have {door.has}. Call {door.calls}.", "", f"**{door.measured}.**", ":::", ""]
     return [*cards[:-1], "::::"]
 
 
