@@ -26,7 +26,6 @@ from gramian.estimator.labels import label_array
 from gramian.estimator.matching import check_width
 from gramian.exceptions import InputError, quoted
 from gramian.metric.input import Input
-from gramian.ridge.choosing import CHOOSABLE
 from gramian.ridge.parameters import exact_of
 from gramian.ridge.streaming import (
     CHOSEN,
@@ -105,7 +104,7 @@ def _no_stream(model: KernelEstimator) -> str | None:
             f": class_weight={class_weight!r} needs the labels of all rows. Give a dict from class "
             "to weight, or sample_weight."
         )
-    asked = automatic(model, *CHOOSABLE)
+    asked = automatic(model._kernel_parameters, alpha=model.alpha)
     if asked:
         return (
             f": {asked[0]}='auto' chooses by all rows. Fit some rows first, and give partial_fit what "

@@ -28,6 +28,7 @@ from gramian.data.source import RowSource, as_source
 from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing, remove
 from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
+from gramian.estimator.matching import names_known
 from gramian.estimator.opening import fit_rows, opened
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
@@ -36,11 +37,11 @@ from gramian.exceptions import InputError
 from gramian.metric.input import Input, planned_input
 from gramian.metric.summary import with_metric
 from gramian.ridge.fit_data import FitData
+from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.stream import Stream
 from gramian.ridge.stream_fit import begin_stream, extend_stream, other_outputs, stream_engine
-from gramian.ridge.training import trained_evidence
 from gramian.ridge.waiting import Waiting, enough
 
 #: What is found from a stream's sums when it is asked for, and not before.
@@ -140,13 +141,18 @@ def ridge_evidence(model: KernelEstimator) -> Evidence:
     penalty = {"alpha": held.get("alpha_", model.alpha)}
     if "_stream" in held:
         of_map = Evidence.of_map(model._stream.features)
-        found = with_metric(replace(of_map, penalty=penalty, plan=model.plan_), model)
+        found = with_metric(
+            replace(of_map, penalty=penalty, plan=model.plan_), Input.of(model), names_known(model)
+        )
         if "predictor_" in held:
-            solved = trained_evidence(model)
+            solved = KernelModel.of(model).facts()
             said = (*solved.warnings, *found.warnings)
             found = replace(found, nbytes=solved.nbytes, solver=solved.solver, warnings=said)
     else:
-        found = Evidence(penalty=penalty) if waits(model) else trained_evidence(model, **penalty)
+        if waits(model):
+            found = Evidence(penalty=penalty)
+        else:
+            found = KernelModel.of(model).facts(names_known(model), **penalty)
     seen = held.get("n_rows_seen_", found.n_rows)
     return replace(found, n_rows=seen, waiting=held.get("n_rows_waiting_", 0))
 

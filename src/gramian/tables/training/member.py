@@ -17,6 +17,7 @@ from gramian.exact.exact import Exact
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
+from gramian.ridge.model import KernelModel
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.ridge.streaming import closed, with_penalty
 from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
@@ -148,7 +149,7 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
             found = factory.values(tried, held)
             longest, error = max(longest, time.perf_counter() - began), loss(found, held)
             if best is None or error < least:
-                least, best = error, ModelUnseen(closed(tried))
+                least, best = error, ModelUnseen(KernelModel.of(tried), Engine(factory.options["n_jobs"]))
             return error, found
 
         def more() -> bool:

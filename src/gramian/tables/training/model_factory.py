@@ -27,7 +27,7 @@ from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
 from gramian.metric.metric import Metric
-from gramian.ridge.decisions import values_of
+from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.ridge.streaming import without_fit_data
@@ -206,7 +206,8 @@ class ModelFactory:
         )
 
     def values(self, model: Any, numbers: IntArray) -> Float64Array:
-        return values_of(model, TakenRows(self.rows.source, numbers))
+        source = TakenRows(self.rows.source, numbers)
+        return KernelModel.of(model).values(source, Engine(self.options["n_jobs"]))
 
 
 def _kernel_of(point: Point) -> Kernel:
