@@ -57,8 +57,7 @@ class Input:
     @classmethod
     def of(cls, model: Any) -> Self:
         """Return the input of a fitted estimator."""
-        held = vars(model)
-        return cls(held.get("scaler_"), held.get("metric_"), held.get("metric_rounds_"))
+        return cls(*(getattr(model, name, None) for name in INPUT))
 
     def over(self, source: RowSource) -> RowSource:
         """Return rows as the kernel takes them, made from those of the source as they are read."""

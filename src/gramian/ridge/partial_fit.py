@@ -8,8 +8,9 @@ has the coefficients only where they were found before.
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Callable
-from copy import copy
+from dataclasses import replace
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, TypeVar, cast
@@ -17,31 +18,23 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
+from gramian._phases import Phases
 from gramian._typing import Array
-from gramian.data.source import as_source
-from gramian.estimator.base import KernelEstimator
+from gramian.data.source import RowSource
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing, remove
+from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
 from gramian.estimator.labels import label_array
-from gramian.estimator.matching import check_width
+from gramian.estimator.matching import check_width, names_known
+from gramian.estimator.opening import fit_rows, opened
+from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted
-from gramian.metric.input import Input
-from gramian.ridge.parameters import exact_of
-from gramian.ridge.streaming import (
-    CHOSEN,
-    SOLVED,
-    STREAMED,
-    begun,
-    choose,
-    keep,
-    labelled,
-    solve,
-    start,
-    stream_of,
-    take,
-    wait,
-    waits,
-)
+from gramian.ridge.fit_data import FitData
+from gramian.ridge.model import KernelModel, RidgeModel
+from gramian.ridge.parameters import RidgeParameters, exact_of
+from gramian.ridge.streaming import CHOSEN, SOLVED, RidgeStream
 from gramian.selection.automatic import automatic
 
 Model = TypeVar("Model", bound=KernelEstimator)
@@ -51,7 +44,7 @@ Model = TypeVar("Model", bound=KernelEstimator)
 
 
 class FromStream:
-    """A learned attribute that a model of a stream finds when it is asked for, and then keeps.
+    """A learned attribute that the stream of a model finds when it is asked for, and then keeps.
 
     The model of a ``fit`` has the attribute itself, which is read without a call of this.
     """
@@ -62,14 +55,11 @@ class FromStream:
     def __get__(self, model: KernelEstimator, owner: type | None = None) -> Any:
         if model is None:
             return self
-        held = vars(model)
-        if waits(model) and "_stream" not in held:
-            choose(model)
-        if self.name not in held and self.name in SOLVED and "_stream" in held:
-            solve(model)
-        if self.name not in held:
+        stream: RidgeStream | None = vars(model).get("_stream")
+        found = {} if stream is None else stream.solved.state() if self.name in SOLVED else stream.chosen()
+        if self.name not in found:
             raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
-        return held[self.name]
+        return found[self.name]
 
 
 def of_streams(kind: type[Model]) -> type[Model]:
@@ -168,10 +158,8 @@ def forget(self: Any, share: float) -> Any:
             "landmarks, clone a model with approximation=FrozenEstimator(a)."
         )
     with all_or_nothing(self):
-        _start(self)
-        if waits(self):
-            return wait(self, self._waiting.faded(1.0 - float(share)))
-        return keep(self, stream_of(self).faded(1.0 - float(share)))
+        stream = begun_stream(self)
+        return keep(self, stream.faded(RidgeParameters.of(self), 1.0 - float(share)))
 
 
 def merge(self: Any, other: Any) -> Any:
@@ -192,46 +180,127 @@ def merge(self: Any, other: Any) -> Any:
             "partial_fit."
         )
     with all_or_nothing(self):
-        _start(self)
-        other = _begun_copy(other)
-        for model in (self, other):
-            if not waits(model):
-                stream_of(model)  # raises where there is no stream
+        mine, its = begun_stream(self), begun_stream(other)
         _check_classes(self, other)
-        if not waits(self) and not waits(other):
-            return keep(self, stream_of(self).merged(stream_of(other)))
-        rows = other._waiting if waits(other) else self._waiting
-        if not waits(other):
-            _adopt(self, other)
-        source = as_source(rows.rows)
-        check_width(self, source.shape[1], reset=False)
-        return take(self, labelled(self, rows, source), grow=False)
+        waiting = its.waiting or mine.waiting
+        if waiting is not None:
+            check_width(self, waiting.rows.shape[1], reset=False)
+        return keep(self, mine.merged(RidgeParameters.of(self), its))
 
 
-def _start(model: KernelEstimator) -> None:
-    """Begin the stream with the rows of a fit, if there are any; raise where such a model has no stream."""
-    if "_fit_data" in vars(model):
-        why = _no_stream(model)
-        if why is not None:
-            raise InputError(f"this {type(model).__name__} keeps no sums of its rows{why}")
-        start(model)
+# ---- the stream of a model -----------------------------------------------------------------------
 
 
-def _begun_copy(model: KernelEstimator) -> Any:
-    """Return a model of a stream: the same one, or a copy that begins with the rows of its fit."""
-    if "_fit_data" not in vars(model):
-        return model
-    made = copy(model)
-    made._fit_data = model._fit_data
-    _start(made)
-    return made
+def begun(model: KernelEstimator) -> bool:
+    """Return whether there are earlier rows that the next rows are added to."""
+    return "_stream" in vars(model) or "_fit_data" in vars(model)
 
 
-def _adopt(model: KernelEstimator, other: Any) -> None:
-    """Take the map and the sums of another model of a stream, in place of the rows that wait."""
-    remove(model, *STREAMED, *SOLVED, *CHOSEN)
-    Input.of(other).keep_in(model)
-    keep(model, stream_of(other))
+def keep(model: Any, stream: RidgeStream) -> Any:
+    """Make this the stream of a model; what is not known yet is found when it is asked for."""
+    end(model)
+    model._keep(stream.state())
+    model._stream = stream
+    return model
+
+
+def end(model: KernelEstimator) -> None:
+    """Drop the stream of a model, and the reference to the rows of its fit."""
+    remove(model, "_stream", "_fit_data", "n_rows_waiting_")
+
+
+def keep_fit(model: Any, fitted: RidgeModel, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Make this the fit of a model, and keep what it was given, so that ``partial_fit`` can go on from it.
+
+    A matrix of kernel values is not kept: there is no stream of such rows.
+    """
+    end(model)
+    model._keep(fitted.state())
+    if not model._precomputed:
+        model._fit_data = FitData.of(X, y, sample_weight)
+    return model
+
+
+def take(model: Any, rows: LabelledRows[Any], phases: Phases, *, grow: bool) -> Any:
+    """Add rows to the stream of a model, with the parameters that it has now."""
+    parameters = RidgeParameters.of(model, phases)
+    return keep(model, stream_so_far(model, parameters).taken(parameters, rows, grow=grow))
+
+
+def without_fit_data(model: Model) -> Model:
+    """Drop the reference to the rows of a fit, from which no ``partial_fit`` will go on."""
+    remove(model, "_fit_data")
+    return model
+
+
+def closed(model: Any) -> Any:
+    """Solve and drop the sums: what is left is as of one ``fit``."""
+    found = begun_stream(model).solved
+    end(model)
+    model._keep(found.state())
+    return model
+
+
+def stream_so_far(model: Any, parameters: RidgeParameters) -> RidgeStream:
+    """Return the stream of earlier calls, or that of the rows of a fit; without rows where there are none."""
+    held = vars(model)
+    if "_stream" in held:
+        found: RidgeStream = model._stream
+        return found
+    given: FitData | None = held.get("_fit_data")
+    empty = RidgeStream.of(parameters)
+    if given is None:
+        return empty
+    why = _no_stream(model)
+    if why is not None:
+        raise InputError(f"this {type(model).__name__} keeps no sums of its rows{why}")
+    given.check_unchanged()
+    labels = is_classifier(model)
+    X, y, weights = opened(given.X, given.y, given.sample_weight, engine=model.engine, labels=labels)
+    source = fit_rows(model, X, y, engine=model.engine, reset=False)
+    if labels:
+        rows: Any = labelled_classes(source, y, weights, model.class_weight, model.classes_)
+    else:
+        rows = labelled_numbers(source, y, weights)
+    return empty.taken(parameters, rows, grow=False)
+
+
+def begun_stream(model: Any) -> RidgeStream:
+    """Return the stream so far; raise where there is none."""
+    if begun(model):
+        return stream_so_far(model, RidgeParameters.of(model))
+    check_is_fitted(model)
+    raise InputError(
+        f"this {type(model).__name__} has neither the rows of its fit nor their sums: model files, pickles "
+        "and copies leave the rows of fit out. Train by partial_fit, whose sums pickles and copies keep."
+    )
+
+
+def next_rows(model: KernelEstimator, X: Any, y: Any) -> RowSource:
+    """Return the checked rows of a call of ``partial_fit``."""
+    required_target(model, y)
+    if not begun(model) and "predictor_" in vars(model):
+        warnings.warn(
+            f"this {type(model).__name__} has neither the rows of its fit nor their sums, so that "
+            "partial_fit starts anew with these rows: model files, pickles and copies leave the rows of fit "
+            "out. To go on from them, train by partial_fit from the start: pickles and copies keep its sums.",
+            UserWarning,
+            stacklevel=3,
+        )
+    source = fit_rows(model, X, y, engine=model.engine, reset=not begun(model))
+    if source.shape[0] == 0:
+        raise InputError(f"X has shape {source.shape}: a call of partial_fit takes at least one row.")
+    return source
+
+
+def ridge_evidence(model: Any) -> Evidence:
+    """Return what a ridge model states."""
+    held, names = vars(model), names_known(model)
+    if "_stream" in held:
+        found: Evidence = model._stream.facts(names)
+        return found
+    stated = KernelModel.of(model).facts(names, alpha=held.get("alpha_", model.alpha))
+    return replace(stated, n_rows=held.get("n_rows_seen_", stated.n_rows))
 
 
 def _check_classes(model: KernelEstimator, other: Any) -> None:

@@ -22,10 +22,20 @@ from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.choosing import CHOSEN, fit_ridge
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.parameters import RidgeParameters
-from gramian.ridge.partial_fit import forget, merge, named_classes, of_streams, offered
+from gramian.ridge.partial_fit import (
+    begun,
+    forget,
+    keep_fit,
+    merge,
+    named_classes,
+    next_rows,
+    of_streams,
+    offered,
+    ridge_evidence,
+    take,
+)
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.remote import lazily
-from gramian.ridge.streaming import begun, end, keep_fit_data, next_rows, ridge_evidence, take
 
 
 @of_streams
@@ -173,11 +183,8 @@ class KernelRidge(Regressor, KernelEstimator):
             X, y, sample_weight = opened(*given, engine=self.engine, labels=False)
             rows = labelled_numbers(fit_rows(self, X, y, engine=self.engine), y, sample_weight)
             model = fit_ridge(rows, RidgeParameters.of(self, phases))
-            end(self)
-            self._keep(model.state())
             self._flat = rows.targets.flat
-            keep_fit_data(self, *given)
-            return self
+            return keep_fit(self, model, *given)
 
     @offered
     def partial_fit(
@@ -223,12 +230,12 @@ class KernelRidge(Regressor, KernelEstimator):
         ``fit_intercept`` that was changed since the first call. There is no ``partial_fit`` with
         ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at once.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=False)
             rows = labelled_numbers(next_rows(self, X, y), y, sample_weight, whole=False)
             if not begun(self):
                 self._flat = rows.targets.flat
-            return take(self, rows, grow=grow_landmarks)
+            return take(self, rows, phases, grow=grow_landmarks)
 
     forget = forget
     merge = merge
@@ -324,11 +331,8 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
             source = fit_rows(self, X, y, engine=self.engine)
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
             model = fit_ridge(rows, RidgeParameters.of(self, phases))
-            end(self)
-            self._keep(model.state())
             self.classes_ = rows.targets.classes
-            keep_fit_data(self, *given)
-            return self
+            return keep_fit(self, model, *given)
 
     @offered
     def partial_fit(
@@ -351,12 +355,12 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
         Raises ``InputError`` also for a label that was not named. There is no ``partial_fit`` with
         ``class_weight="balanced"``, which needs all labels at once.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=True)
             source = next_rows(self, X, y)
             self.classes_ = named_classes(self, classes)
             rows = labelled_classes(source, y, sample_weight, self.class_weight, self.classes_)
-            return take(self, rows, grow=grow_landmarks)
+            return take(self, rows, phases, grow=grow_landmarks)
 
     forget = forget
     merge = merge

@@ -35,9 +35,9 @@ from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.metric.input import Input, InputParameters, scaled_input
 from gramian.ridge.model import TRAINED, KernelModel
+from gramian.ridge.partial_fit import without_fit_data
 from gramian.ridge.planning import method_of
 from gramian.ridge.ridge import KernelRidge
-from gramian.ridge.streaming import without_fit_data
 from gramian.spectra.exact_components import exact_components
 from gramian.spectra.feature_components import feature_components
 

@@ -17,9 +17,8 @@ from gramian.exact.exact import Exact
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
-from gramian.ridge.model import KernelModel
+from gramian.ridge.partial_fit import begun_stream, closed
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.ridge.streaming import closed, with_penalty
 from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
 from gramian.tables.training.gain import HeldLoss
 from gramian.tables.training.logistic import LogisticPart, with_logistic
@@ -141,15 +140,16 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
     alpha, values = factory.point.alpha, np.zeros((0, 1))
     longest, least, best = 0.0, np.inf, None
     if len(held):
+        stream = begun_stream(model)
 
         def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
             nonlocal longest, least, best
             began = time.perf_counter()
-            tried = with_penalty(model, alpha)
+            tried = stream.with_penalty(alpha)
             found = factory.values(tried, held)
             longest, error = max(longest, time.perf_counter() - began), loss(found, held)
             if best is None or error < least:
-                least, best = error, ModelUnseen(KernelModel.of(tried), Engine(factory.options["n_jobs"]))
+                least, best = error, ModelUnseen(tried, Engine(factory.options["n_jobs"]))
             return error, found
 
         def more() -> bool:
