@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test test-all test-rest test-repeat memory adversary demo lint types layers pytest bench bench-quick tables papers papers-quick peers frontier figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons matrix clean format
+.PHONY: test test-all test-rest test-repeat memory adversary demo lint types layers pytest bench bench-quick tables papers papers-quick peers frontier figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons test-newest matrix clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -95,8 +95,12 @@ test-minimum: $(STAMP)
 	build/minimum/bin/python $(INSTALL) -r build/minimum/pins.txt -e .
 	$(PLAIN) build/minimum/bin/python $(SUITE) -W ignore::DeprecationWarning src $(SMOKE)
 
-# Newer Pythons, with everything; one that is not here is named and left out.
-PYTHONS := 3.12 3.13 3.14
+# Newer Pythons, with everything; one that is not here is named and left out. CI takes the newest that is here.
+PYTHONS := 3.14 3.13 3.12
+NEWEST = $(firstword $(foreach each,$(PYTHONS),$(if $(shell tools/find_python $(each)),$(each))) $(PYTHONS))
+test-newest:
+	$(MAKE) --no-print-directory test-python$(NEWEST)
+
 test-pythons: $(PYTHONS:%=test-python%)
 
 test-python%: $(STAMP)
@@ -130,6 +134,7 @@ bench: $(BENCH_STAMP) tables
 	$(BIN)/python benchmarks/side_by_side.py
 	$(BIN)/python benchmarks/reproduce.py
 	$(BIN)/python benchmarks/printed.py --again
+	$(BIN)/python benchmarks/doors.py
 	$(BIN)/python benchmarks/mnist2m.py
 	$(BIN)/python benchmarks/single_row.py
 
@@ -143,12 +148,14 @@ bench-quick: $(BENCH_STAMP)
 tables: $(PEERS_STAMP)
 	build/peers/bin/python benchmarks/tables.py
 	build/peers/bin/python benchmarks/tables.py --full
+	build/peers/bin/python benchmarks/doors.py
 
 # Tables and figures of the five papers beside the papers' numbers, then the pages that show them: hours. A run
 # that was stopped goes on.
 papers: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/reproduce.py
 	$(BIN)/python benchmarks/reproduce.py --report
+	$(BIN)/python benchmarks/doors.py
 
 # The same on parts of the rows, in minutes; the pages stay as they are.
 papers-quick: $(BENCH_STAMP)
@@ -159,11 +166,13 @@ papers-quick: $(BENCH_STAMP)
 frontier: $(PEERS_STAMP)
 	build/peers/bin/python benchmarks/frontier.py
 	build/peers/bin/python benchmarks/frontier.py --report docs
+	build/peers/bin/python benchmarks/doors.py
 
 # Tables and figures from the results that are there, without measuring.
 figures: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/side_by_side.py --report docs
 	$(BIN)/python benchmarks/tables.py --report docs
+	$(BIN)/python benchmarks/doors.py
 
 # Seconds, memory and errors of the hot paths at this commit, to be compared with others by asv.
 regressions: $(BENCH_STAMP)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from papers.lines import provenance
+from printed_tables import TABLES
 
 REPOSITORY = Path(__file__).parents[1]
 RESULTS = REPOSITORY / "benchmarks" / "results" / "printed.jsonl"
@@ -95,7 +96,9 @@ def filled(text: str, outputs: dict[str, dict[str, Any]]) -> str:
             f"`{line['command']}` prints this. "
             f"Stored run: {line['date']}, commit {line['commit']}, {line['machine']}."
         )
-        return f"{found[1]}\n```text\n{line['text']}\n```\n\n{origin}\n\n{found[3]}"
+        table = TABLES.get(found[2])
+        shown = f"```text\n{line['text']}\n```" if table is None else table(line["text"])
+        return f"{found[1]}\n{shown}\n\n{origin}\n\n{found[3]}"
 
     return MARKED.sub(block, text)
 

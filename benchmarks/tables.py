@@ -101,8 +101,9 @@ def main(given: list[str] | None = None) -> int:
         for written in kind.write_report(lines_there, folder):
             print(f"wrote {written}")
         if folder.resolve() == DOCS.resolve():
-            readme = DOCS.parent / "README.md"
-            readme.write_text(kind.filled(readme.read_text(encoding="utf-8"), lines_there), encoding="utf-8")
+            for page, docs in ((DOCS.parent / "README.md", "docs/"), (DOCS / "tables.md", "")):
+                text = kind.filled(page.read_text(encoding="utf-8"), lines_there, docs)
+                page.write_text(text, encoding="utf-8")
     except GramianError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -37,7 +37,7 @@ from papers.bbf_methods import (
 from papers.fast_gauss import ImprovedFastGauss
 from papers.items import Item, Run, Value
 from papers.meka_methods import below, curves_of
-from papers.page import number
+from papers.page import markdown_table, number
 
 #: 1/h² of Figure 14; its fourth set is not among ours.
 FIGURE_14 = {"abalone": 1.0, "pendigits": 0.25, "ctg": 4.0}
@@ -148,21 +148,16 @@ def claims(across: str) -> Callable[[list[Line]], str]:
     """Return the verdict that says where the algorithm as written, by either rule, and ours are below."""
 
     def verdict(lines: list[Line]) -> str:
-        said = []
+        rows = []
         for name, curves in curves_of(lines, across).items():
-            rivals = ([*LOW_RANK], ["SVD"], [LITERAL_MEKA])
-            plain, printed, ours = (
-                [below(curves, method, others) for others in rivals] for method in (PLAIN, PRINTED, OURS)
-            )
-            said.append(
-                f"{name}: the algorithm as written with the blocks of the plain rule is below all low-rank "
-                f"methods {plain[0]}, below the SVD {plain[1]} and below literal MEKA {plain[2]}; with those "
-                f"of the printed rule {printed[0]}, {printed[1]} and {printed[2]}; ours with its own blocks "
-                f"{ours[0]}, {ours[1]} and {ours[2]}. With the blocks of the plain rule ours is below the "
-                f"algorithm as written {below(curves, OURS_PLAIN, [PLAIN])}, with those of the printed rule "
-                f"{below(curves, OURS_PRINTED, [PRINTED])}."
-            )
-        return " ".join(said)
+            for method in (PLAIN, PRINTED, OURS_PLAIN, OURS_PRINTED, OURS):
+                written = {OURS_PLAIN: PLAIN, OURS_PRINTED: PRINTED}.get(method)
+                rivals = ([*LOW_RANK], ["SVD"], [LITERAL_MEKA])
+                cells = [below(curves, method, others) for others in rivals]
+                rows.append([name, method, *cells, below(curves, method, [written]) if written else ""])
+        low = "below all low-rank methods"
+        head = ("set", "method", low, "below the SVD", "below literal MEKA", "below BBF of the same blocks")
+        return markdown_table(head, rows)
 
     return verdict
 
@@ -174,8 +169,9 @@ def verdict_14(lines: list[Line]) -> str:
         median = curves_by_place(lines, method, "relative error")
         worst = curves_by_place(lines, method, "worst relative error")
         ratios = [worst[place] / median[place] for place in worst]
-        spread.append(f"{method} {number(max(ratios, default=1.0))}")
-    return f"{claims('numbers a row')(lines)} The worst seed over the median, at most: {', '.join(spread)}."
+        spread.append([method, number(max(ratios, default=1.0))])
+    seeds = markdown_table(("method", "worst seed over the median"), spread)
+    return f"{claims('numbers a row')(lines)}\n\n{seeds}"
 
 
 def verdict_15(lines: list[Line]) -> str:
@@ -184,7 +180,7 @@ def verdict_15(lines: list[Line]) -> str:
         f"{name} {below(curves, 'IFGT', [PLAIN, OURS])}"
         for name, curves in curves_of(lines, "numbers a row").items()
     ]
-    return f"{claims('numbers a row')(lines)} The IFGT is below BBF and below ours: {', '.join(said)}."
+    return f"{claims('numbers a row')(lines)}\n\nThe IFGT is below BBF and below ours: {', '.join(said)}."
 
 
 def curves_by_place(lines: list[Line], method: str, measure: str) -> dict[Any, float]:

@@ -23,6 +23,7 @@ from gramian.data import load_dataset
 from papers.bbf_clusters import ALL, CLUSTERS, C, last_best, svm_scores
 from papers.items import Item, Run, Value
 from papers.meka_methods import unit_box
+from papers.page import markdown_table
 
 #: Table 1: for the class with this label the paper's n_i and r_i².
 TABLE_1 = {
@@ -155,20 +156,20 @@ def costs(who: str, cost: gm.svm.bandwidth_report.BandwidthCost) -> Iterator[Val
 
 
 def section_2_verdict(lines: list[Line]) -> str:
-    said = []
+    """Compare the best h of small classes with that of all classes."""
+    best: dict[tuple[str, str, str], float] = {}
+    for line in lines:
+        if line["measure"] == "best h":
+            method, of = line["method"].split(" (")[0].split(", ")
+            best[method, of, line["set"]] = line["value"]
+    sets = list(dict.fromkeys(line["set"] for line in lines))
+    rows = []
     for method in ("SVC", "report"):
-        best = {}
-        for line in lines:
-            if line["measure"] == "best h" and line["method"].startswith(method):
-                best[line["set"], line["method"].split(" (")[0].split(", ")[1]] = line["value"]
         for kind in ("fewest rows", "smallest radius"):
-            groups: dict[str, list[str]] = {"smaller": [], "the same": [], "larger": []}
-            for name in dict.fromkeys(name for name, _ in best):
-                ratio = best[name, kind] / best[name, ALL]
-                groups["smaller" if ratio < 1 else "larger" if ratio > 1 else "the same"].append(name)
-            parts = [f"{how} on {', '.join(names)}" for how, names in groups.items() if names]
-            said.append(f"{method}: the best h of the class with the {kind} is {'; '.join(parts)}.")
-    return " ".join(said)
+            ratios = [best[method, kind, name] / best[method, ALL, name] for name in sets]
+            words = ["smaller" if ratio < 1 else "larger" if ratio > 1 else "the same" for ratio in ratios]
+            rows.append([method, kind, *words])
+    return markdown_table(("best h beside that of all classes", "class with the", *sets), rows)
 
 
 def penalties(name: str, run: Run) -> Iterator[Value]:
@@ -191,7 +192,8 @@ def penalties(name: str, run: Run) -> Iterator[Value]:
 
 
 def penalties_verdict(lines: list[Line]) -> str:
-    said = []
+    """Give the largest drop of F1 over the penalties beside the paper's."""
+    rows = []
     for name in dict.fromkeys(line["set"] for line in lines):
         drops = {
             line["setting"]["C"]: line
@@ -199,10 +201,8 @@ def penalties_verdict(lines: list[Line]) -> str:
             if (line["set"], line["measure"]) == (name, "drop of F1 at h of all")
         }
         c = max(drops, key=lambda c: drops[c]["value"])
-        most, printed = drops[c]["value"], drops[c]["published"]
-        side = "as large as the paper's" if most >= 0.9 * printed else "smaller than the paper's"
-        said.append(f"On {name} the largest drop is {most:.0%}, at C = {c:g}: {side} {printed:.0%}.")
-    return " ".join(said)
+        rows.append([name, f"{drops[c]['value']:.0%}", f"{c:g}", f"{drops[c]['published']:.0%}"])
+    return markdown_table(("set", "largest drop of F1", "at C", "paper"), rows)
 
 
 # ---- figure 3 ----------------------------------------------------------------------------------------
@@ -221,19 +221,16 @@ def figure_3(name: str, run: Run) -> Iterator[Value]:
 
 
 def figure_3_verdict(lines: list[Line]) -> str:
-    said = []
+    """Give the number of singular values above a hundredth of the first, of those that are measured."""
+    rows = []
     for name in dict.fromkeys(line["set"] for line in lines):
         by_h: dict[float, int] = {}
         for line in lines:
             if line["set"] == name:
                 kept = line["setting"]["i"] if line["value"] >= 0.01 else 0
                 by_h[line["setting"]["h"]] = max(by_h.get(line["setting"]["h"], 0), kept)
-        (wide, few), (narrow, many) = by_h.items()
-        said.append(
-            f"On {name} the last of these singular values above a hundredth of the first is number {few} at "
-            f"h = {wide:g}, and number {many} at h = {narrow:g}."
-        )
-    return " ".join(said)
+        rows += [[name, f"{h:g}", str(last)] for h, last in by_h.items()]
+    return markdown_table(("set", "h", "last of these singular values above a hundredth of the first"), rows)
 
 
 ITEMS: tuple[Item, ...] = (

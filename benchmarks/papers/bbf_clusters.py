@@ -16,7 +16,7 @@ from suite.results import Line
 
 import gramian as gm
 from papers.items import Item, Run, Value
-from papers.page import number
+from papers.page import markdown_table, number
 
 C = 10.0
 ALL = "all classes"
@@ -134,20 +134,13 @@ def figure_7(name: str, run: Run) -> Iterator[Value]:
 
 
 def curves_verdict(lines: list[Line]) -> str:
-    """Say where each curve has its maximum, of equal ones at the largest h, and what is left at the end."""
-    said, bests = [], {}
+    """Give where each curve has its maximum, of equal ones at the largest h, and what is left at the end."""
+    rows, wide = [], max(line["setting"]["h"] for line in lines if line["measure"] != "rank")
     for method in dict.fromkeys(line["method"] for line in lines if line["measure"] != "rank"):
         curve = {line["setting"]["h"]: line["value"] for line in lines if line["method"] == method}
-        bests[method.split()[0]] = best = max(curve, key=lambda h: (curve[h], h))
-        wide = max(curve)
-        said.append(
-            f"{method}: best h {best:g} ({number(curve[best])}), at h = {wide:g} {number(curve[wide])}."
-        )
-    if {"small", "larger"} <= set(bests):
-        small, larger = bests["small"], bests["larger"]
-        how = "smaller than" if small < larger else "the same as" if small == larger else "larger than"
-        said.append(f"The best h of the small cluster is {how} that of the larger one.")
-    return " ".join(said)
+        best = max(curve, key=lambda h: (curve[h], h))
+        rows.append([method, f"{best:g}", number(curve[best]), number(curve[wide])])
+    return markdown_table(("clusters", "best h", "score there", f"at h = {wide:g}"), rows)
 
 
 GRID_5 = tuple(float(h) for h in np.geomspace(0.02, 4.0, 20).round(4))
@@ -180,14 +173,14 @@ def figure_5(name: str, run: Run) -> Iterator[Value]:
 
 
 def figure_5_verdict(lines: list[Line]) -> str:
-    said = []
+    """Give the line that fits the best h by σ."""
+    rows = []
     for method in dict.fromkeys(line["method"] for line in lines):
         pairs = [(line["setting"]["σ"], line["value"]) for line in lines if line["method"] == method]
         sigma, best = np.asarray(pairs).T
         r = np.corrcoef(sigma, best)[0, 1] if np.ptp(best) > 0 else 0.0
-        slope = float(np.polyfit(sigma, best, 1)[0])
-        said.append(f"{method}: correlation of σ and h* {r:.2f}, slope {slope:.2f}.")
-    return " ".join(said)
+        rows.append([method, f"{r:.2f}", f"{float(np.polyfit(sigma, best, 1)[0]):.2f}"])
+    return markdown_table(("clusters", "correlation of σ and the best h", "slope"), rows)
 
 
 CLUSTERS: tuple[Item, ...] = (

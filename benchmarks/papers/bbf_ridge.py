@@ -32,7 +32,7 @@ from papers.bbf_methods import (
 )
 from papers.items import Item, Run, Value
 from papers.meka_methods import below, curves_of
-from papers.page import number
+from papers.page import markdown_table, number
 
 #: h and λ.
 FIGURE_17 = {
@@ -89,22 +89,24 @@ def figure_17(name: str, run: Run) -> Iterator[Value]:
 
 def figure_17_verdict(lines: list[Line]) -> str:
     """Say where BBF is below the other methods, and where a surrogate beats the exact kernel values."""
-    said = []
     surrogates = curves_of(lines, "numbers a row", SURROGATE)
     others = [*LOW_RANK, LITERAL_MEKA]
+    claims, ratios = [], []
     for name, curves in curves_of(lines, "numbers a row", RMSE).items():
         mine = surrogates[name] | {"blocked": best(curves, (*BLOCKED, OUR_MEKA))}
         mine["low rank"] = best(surrogates[name], LOW_RANK)
-        said.append(
-            f"{name}: with exact kernel values of the test rows the algorithm as written is below all other "
-            f"methods of the paper {below(curves, PLAIN, others)} with the blocks of the plain rule, "
-            f"{below(curves, PRINTED, others)} with those of the printed rule, and ours "
-            f"{below(curves, OURS, others)}. The best low-rank method by its surrogate is below every "
-            f"blocked method with exact values {below(mine, 'low rank', ['blocked'])}. At the largest size "
-            f"the least RMSE is {number(least(curves))} times that of the exact matrix with exact values, "
-            f"and {number(least(surrogates[name] | {'exact': curves['exact']}))} times by surrogates."
-        )
-    return " ".join(said)
+        exact = [below(curves, method, others) for method in (PLAIN, PRINTED, OURS)]
+        claims.append([name, *exact, below(mine, "low rank", ["blocked"])])
+        both = (least(curves), least(surrogates[name] | {"exact": curves["exact"]}))
+        ratios.append([name, *map(number, both)])
+    where = "below all other methods of the paper"
+    surrogate = "low rank by its surrogate is below every blocked method"
+    first = markdown_table(
+        (f"{where}, exact kernel values of test rows", PLAIN, PRINTED, OURS, surrogate),
+        claims,
+    )
+    head = ("least RMSE at the largest size / that of the exact matrix", "exact values", "surrogates")
+    return f"{first}\n\n{markdown_table(head, ratios)}"
 
 
 def least(curves: dict[str, dict[int, float]]) -> float:

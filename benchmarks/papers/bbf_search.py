@@ -30,7 +30,7 @@ from papers.bbf_methods import (
     training_rows,
 )
 from papers.items import Item, Run, Value
-from papers.page import number
+from papers.page import markdown_table, number
 
 #: 1/h² by set; the last of abalone and pendigits are the narrow kernels of Table 4.
 BANDWIDTHS = {"abalone": (0.25, 1.0, 25.0, 400.0), "pendigits": (0.25, 1.0, 25.0), "ctg": (0.49, 4.0)}
@@ -103,16 +103,25 @@ def bisected(search: BlockSearch, tol: float) -> BlockSizes:
 
 def choices_verdict(lines: list[Line]) -> str:
     """Say when a rule takes one block, how often the bisection misses, and whether tolerances are kept."""
-    said = []
+    rows = []
     for rule in (*RULES, OURS):
         blocks = [line for line in lines if (line["method"], line["measure"]) == (rule, "blocks")]
+        errors = [
+            line["value"] / line["setting"]["tolerance"]
+            for line in lines
+            if (line["method"], line["measure"]) == (rule, "relative error")
+        ]
         for kind, part in (("tolerance", "tolerances"), ("numbers a row", "sizes")):
             mine = [int(line["value"]) for line in blocks if kind in line["setting"]]
             if mine:
-                said.append(
-                    f"{rule} by {part}: one block in {mine.count(1)} of {len(mine)} cases, elsewhere "
-                    f"{span([k for k in mine if k > 1])}."
+                kept = sum(ratio <= 1.0 for ratio in errors)
+                told = (
+                    (f"{kept} of {len(errors)}", f"{number(min(errors))} to {number(max(errors))}")
+                    if kind == "tolerance"
+                    else ("", "")
                 )
+                one = f"{mine.count(1)} of {len(mine)}"
+                rows.append([rule, part, one, span([k for k in mine if k > 1]), *told])
     sizes = {
         (line["method"], key(line)): line["value"] for line in lines if line["measure"] == "numbers a row"
     }
@@ -124,24 +133,14 @@ def choices_verdict(lines: list[Line]) -> str:
         if (line["method"], line["measure"]) == ("printed rule", "numbers a row")
         and line["value"] > line["setting"]["rows"] / 2
     ]
-    said.append(
-        f"The bisection of all of 1 … √n ends above ours by more than 5 % in {len(worse)} of {len(pairs)} "
-        f"cases, at most {number(max(worse, default=1.0))} times. In {len(dense)} of {len(pairs)} cases the "
-        "printed rule asks for more numbers than K has: no number of blocks reaches the tolerance, and "
+    head = ("rule", "searched by", "cases with one block", "blocks elsewhere")
+    return (
+        markdown_table((*head, "tolerance kept as written", "error / tolerance"), rows)
+        + f"\n\nThe bisection of all of 1 … √n ends above ours by more than 5 % in {len(worse)} of "
+        f"{len(pairs)} cases, at most {number(max(worse, default=1.0))} times.\n"
+        f"In {len(dense)} of {len(pairs)} cases the printed rule asks for more numbers than K has. There "
         '`gm.BlockBasis(core="sampled", tol=...)` raises `BudgetError` with the best that fits.'
     )
-    for rule in RULES:
-        errors = [
-            line["value"] / line["setting"]["tolerance"]
-            for line in lines
-            if (line["method"], line["measure"]) == (rule, "relative error")
-        ]
-        kept = sum(ratio <= 1.0 for ratio in errors)
-        said.append(
-            f"{rule}: the algorithm as written keeps the tolerance in {kept} of {len(errors)} cases; the "
-            f"error is {number(min(errors))} to {number(max(errors))} times it."
-        )
-    return " ".join(said)
 
 
 def span(values: list[int]) -> str:
@@ -211,7 +210,8 @@ def table_4(name: str, run: Run) -> Iterator[Value]:
 
 
 def table_4_verdict(lines: list[Line]) -> str:
-    said = []
+    """Count the numbers that are the paper's, and name the farthest."""
+    rows = []
     for measure, share in ((STABLE, 0.0), (HEAD, 0.001), (SCORE, 0.02)):
         mine = [line for line in lines if line["measure"] == measure]
         off = [
@@ -220,11 +220,9 @@ def table_4_verdict(lines: list[Line]) -> str:
         ]
         near = sum(gap <= share + 1e-12 for gap, _ in off)
         gap, where = max(off)
-        within = f"within {share:.1%} of the paper's" if share else "the paper's"
-        said.append(
-            f"{measure}: {near} of {len(mine)} are {within}; the farthest is off by {gap:.2%} ({where})."
-        )
-    return " ".join(said)
+        within = f"within {share:.1%}" if share else "equal"
+        rows.append([measure.replace("|", "\\|"), f"{near} of {len(mine)} {within}", f"{gap:.2%} ({where})"])
+    return markdown_table(("number", "as in the paper", "farthest"), rows)
 
 
 def figure_1(name: str, run: Run) -> Iterator[Value]:

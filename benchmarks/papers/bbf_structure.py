@@ -18,7 +18,7 @@ from gramian.landmarks.partition import fit_partition
 from papers.bbf_methods import gaussian, rows, some, training_rows
 from papers.items import Item, Run, Value
 from papers.meka_methods import below, curves_of
-from papers.page import number
+from papers.page import markdown_table, number
 
 #: 1/h² of all three.
 BANDWIDTH, BLOCKS = 0.25, 10
@@ -85,12 +85,14 @@ def decay(method: str, values: np.ndarray, places: list[int]) -> Iterator[Value]
 
 
 def figure_9b_verdict(lines: list[Line]) -> str:
+    """Count the block rows whose singular values fall faster than those of the whole matrix."""
     (curves,) = curves_of(lines, "p", "singular value over the first").values()
     whole = curves.pop("whole matrix")
     places = [p for p in whole if p > 1]
-    faster = [sum(curve.get(p, 0.0) < whole[p] for curve in curves.values()) for p in places]
-    told = ", ".join(f"{count} of {len(curves)} at {p}" for p, count in zip(places, faster, strict=True))
-    return f"Block rows whose singular values have fallen further than those of the whole matrix: {told}."
+    faster = [f"{sum(c.get(p, 0.0) < whole[p] for c in curves.values())} of {len(curves)}" for p in places]
+    return markdown_table(
+        ("singular value", *map(str, places)), [["block rows that have fallen further", *faster]]
+    )
 
 
 # ---- figures 12 and 13 -----------------------------------------------------------------------------
@@ -142,8 +144,9 @@ def leading(symmetric: np.ndarray, rank: int) -> np.ndarray:
 
 
 def figure_12_verdict(lines: list[Line]) -> str:
+    """Compare bases from diagonal blocks with those from block rows."""
     found = {(line["method"], line["measure"]): line for line in lines}
-    said = []
+    rows = []
     for kind in ("SVD", "randomized"):
         mine, other = (
             [found[f"{where}, {kind}", m]["value"] for m in ("relative error", "in diagonal blocks")]
@@ -153,12 +156,10 @@ def figure_12_verdict(lines: list[Line]) -> str:
             found[f"{where}, {kind}", "relative error"]["published"]
             for where in ("block rows", "diagonal blocks")
         ]
-        said.append(
-            f"{kind}: bases from diagonal blocks have {number(other[0] / mine[0])} times the error of those "
-            f"from block rows (the paper {number(printed[1] / printed[0])}), and in the diagonal blocks "
-            f"themselves {number(other[1] / mine[1])} times."
-        )
-    return " ".join(said)
+        ratios = (other[0] / mine[0], printed[1] / printed[0], other[1] / mine[1])
+        rows.append([kind, *map(number, ratios)])
+    head = ("error from diagonal blocks / from block rows", "whole matrix", "whole matrix, paper")
+    return markdown_table((*head, "diagonal blocks"), rows)
 
 
 def figure_13(name: str, run: Run) -> Iterator[Value]:
@@ -202,18 +203,13 @@ def root(left: np.ndarray) -> float:
 
 
 def figure_13_verdict(lines: list[Line]) -> str:
-    said = []
-    for name, curves in curves_of(lines, "numbers a row").items():
-        cases = [
-            f"{rule} {below(curves, f'BBF, {rule}', [f'LR, {rule}'])} and "
-            f"{below(curves, f'BBF, {rule}', ['LR, svd'])}"
-            for rule in ("svd", "rand", "unif", "ls")
-        ]
-        said.append(
-            f"{name}: ten blocks are below one low rank of the same rule, and below the SVD: "
-            f"{'; '.join(cases)}."
-        )
-    return " ".join(said)
+    """Say where ten blocks are below one low rank."""
+    rows = [
+        [name, rule, *(below(curves, f"BBF, {rule}", [f"LR, {other}"]) for other in (rule, "svd"))]
+        for name, curves in curves_of(lines, "numbers a row").items()
+        for rule in ("svd", "rand", "unif", "ls")
+    ]
+    return markdown_table(("set", "rule", "ten blocks below one low rank of the rule", "below the SVD"), rows)
 
 
 STRUCTURE = (

@@ -20,6 +20,7 @@ from papers.bbf_structure import members_of
 from papers.fast_gauss import ImprovedFastGauss
 from papers.items import Item, Run, Value
 from papers.meka_methods import curves_of
+from papers.page import markdown_table
 
 PAPER, OURS = "BBF", "ours"
 GROUPS, RANK = 15, 30
@@ -48,14 +49,14 @@ def figure_11(name: str, run: Run) -> Iterator[Value]:
 
 def exponents(measure: str) -> Any:
     def verdict(lines: list[Line]) -> str:
-        """Say how the seconds grow with n."""
-        said = []
+        """Give the powers of n by which the seconds grow."""
+        rows = []
         for name, curves in curves_of(lines, "n", measure).items():
             for method, curve in curves.items():
                 if len(curve) > 1:
                     slope = np.polyfit(np.log(list(curve)), np.log(list(curve.values())), 1)[0]
-                    said.append(f"{name}, {method}: n to the power of {slope:.2f}")
-        return f"The {measure} grow as follows. {'; '.join(said)}."
+                    rows.append([name, method, f"n^{slope:.2f}"])
+        return markdown_table(("set", "method", f"the {measure} grow as"), rows)
 
     return verdict
 

@@ -23,7 +23,7 @@ from gramian.landmarks.partition import fit_partition
 from gramian.landmarks.routing import Partition
 from gramian.landmarks.rules import lloyd
 from papers.items import Run, Value
-from papers.page import number
+from papers.page import markdown_table, number
 
 #: gamma of each set; rows have features in [-1, 1] (usps), [0, 1] (mnist) or unit variance.
 GAMMAS = {"usps": 0.008, "mnist": 0.02, "letter": 0.1}
@@ -177,29 +177,30 @@ def pairs(
     }
 
 
-def gain(lines: list[Line], plain: str, other: str) -> str:
-    """Say by what factors the error falls and the cost rises, least to most over sets and landmarks."""
-    found = pairs(lines, (plain, other)).values()
-    error = [one["relative error"][1] / one["relative error"][0] for one in found]
-    cost = [one["x linear"][1] / one["x linear"][0] for one in found]
-    return (
-        f"{other} against {plain}, the same landmarks: {number(min(error))} to {number(max(error))} times "
-        f"the error at {number(min(cost))} to {number(max(cost))} times the cost."
+def gains(lines: list[Line], plain: str, others: Sequence[str]) -> str:
+    """Give by what factors the error falls and the cost rises, least to most over sets and landmarks."""
+    rows = []
+    for other in others:
+        found = pairs(lines, (plain, other)).values()
+        error = [one["relative error"][1] / one["relative error"][0] for one in found]
+        cost = [one["x linear"][1] / one["x linear"][0] for one in found]
+        rows.append([other, *(f"{number(min(r))} to {number(max(r))}" for r in (error, cost))])
+    return markdown_table(
+        (f"against {plain} with the same landmarks", "times the error", "times the cost"), rows
     )
 
 
 def figure_1_verdict(lines: list[Line]) -> str:
     """Compare both kinds of pseudo-landmarks with none."""
     others = ("Nys-triangle, upper", "Nys-triangle, lower", "Nys-dp, 4 m drawn", "Nys-dp, all")
-    return "\n".join(f"- {gain(lines, 'Nyström', other)}" for other in others)
+    return gains(lines, "Nyström", others)
 
 
 def degree_verdict(lines: list[Line]) -> str:
     """Compare degrees at the same number of monomials, and more of them."""
-    others = ("degree 3", "degree 4", "degree 3, four times as many")
-    return "\n".join(f"- {gain(lines, 'degree 2', other)}" for other in others)
+    return gains(lines, "degree 2", ("degree 3", "degree 4", "degree 3, four times as many"))
 
 
 def meka_verdict(lines: list[Line]) -> str:
     """Compare MEKA with and without pseudo-landmarks."""
-    return gain(lines, "MEKA", "MEKA, pseudo-landmarks")
+    return gains(lines, "MEKA", ["MEKA, pseudo-landmarks"])

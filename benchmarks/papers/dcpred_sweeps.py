@@ -43,7 +43,7 @@ from gramian.baselines.expansion import gaussian
 from gramian.baselines.fastfood_linear import FeatureWeights
 from gramian.fast.cost import linear_nanoseconds, seconds_per_row
 from papers.items import Run, Value
-from papers.page import number
+from papers.page import markdown_table, number
 
 #: Accuracy and times of a linear model's prediction in the paper's Table 1.
 TABLE_1 = {
@@ -212,43 +212,42 @@ def sweep(name: str, run: Run) -> Iterator[Value]:
 
 
 def table_1_verdict(lines: list[Line]) -> str:
-    """Say how DC-Pred++ stands to the paper's number and to the other methods within its cost."""
-    said = []
-    for name, text in _standing(lines, "accuracy"):
-        theirs = TABLE_1[name]["DC-Pred++"]
-        said.append(f"- {text} The paper: {number(theirs[0])} at {number(theirs[1])} times its linear model.")
-    return "\n".join(said)
+    """Compare DC-Pred++ with the paper's number and with the other methods within its cost."""
+    return _standing(lines, "accuracy", {name: TABLE_1[name]["DC-Pred++"] for name in TABLE_1})
 
 
 def figure_3_verdict(lines: list[Line]) -> str:
-    """Say how DC-Pred++ stands to the other methods within its cost."""
-    return "\n".join(f"- {text}" for _, text in _standing(lines, "rmse"))
+    """Compare DC-Pred++ with the other methods within its cost."""
+    return _standing(lines, "rmse", {})
 
 
-def _standing(lines: list[Line], measure: str) -> Iterator[tuple[str, str]]:
-    """Yield for each set its name, and the best of DC-Pred++ beside the paper's other methods."""
+def _standing(lines: list[Line], measure: str, printed: dict[str, tuple[float, float]]) -> str:
+    """Return a table with the best of DC-Pred++ beside the paper's other methods."""
     sign = 1.0 if measure == "accuracy" else -1.0
 
     def value(point: tuple[str, float, float]) -> float:
         return sign * point[1]
 
-    def at(point: tuple[str, float, float]) -> str:
-        return f"{number(point[1])} at {number(point[2])} times a linear model"
+    def at(score: float, times: float) -> str:
+        return f"{number(score)} at {number(times)}"
 
+    rows = []
     for name in dict.fromkeys(line["set"] for line in lines):
         points = _points(lines, name, measure)
         best = max((p for p in points if p[0] == "DC-Pred++"), key=value)
         others = [p for p in points if not p[0].startswith(("DC-Pred++", "gm.compress"))]
-        within = [p for p in others if p[2] <= best[2]]
-        text = f"{name}: DC-Pred++ reaches {at(best)}."
-        if within:
-            rival = max(within, key=value)
-            better = value(rival) > value(best)
-            text += f" Within that cost {rival[0]} is {'better' if better else 'next'}: {at(rival)}."
+        within = max((p for p in others if p[2] <= best[2]), key=value, default=None)
         beyond = max(others, key=value)
-        if value(beyond) > value(best) and beyond not in within:
-            text += f" At a higher cost {beyond[0]} reaches {at(beyond)}."
-        yield name, text
+        cells = ["", ""]
+        if within is not None:
+            how = "better" if value(within) > value(best) else "worse"
+            cells[0] = f"{within[0]}: {at(*within[1:])}, {how}"
+        if value(beyond) > value(best) and beyond[2] > best[2]:
+            cells[1] = f"{beyond[0]}: {at(*beyond[1:])}"
+        paper = [at(*printed[name][:2])] if printed else []
+        rows.append([name, at(*best[1:]), *paper, *cells])
+    head = [f"{measure} at times a linear model", "DC-Pred++", *["paper"] * bool(printed)]
+    return markdown_table((*head, "best other method within its cost", "better at a higher cost"), rows)
 
 
 def _points(lines: list[Line], name: str, measure: str) -> list[tuple[str, float, float]]:

@@ -13,7 +13,7 @@ import gramian as gm
 from gramian.fast.dcpred.training import ROUNDS
 from gramian.landmarks.rules import lloyd
 from papers.items import Run, Value
-from papers.page import number
+from papers.page import markdown_table, number
 
 RULES = {"α²-weighted k-means": "weighted-kmeans", "k-means": "kmeans", "drawn rows": "uniform"}
 LANDMARKS = (4, 8, 16)
@@ -81,7 +81,7 @@ def dual_errors(setting: Setting, X: np.ndarray, y: np.ndarray, run: Run) -> Ite
 
 def weights_verdict(lines: list[Line]) -> str:
     """Count how often the weights help, and by how much."""
-    said = []
+    rows = []
     for measure in dict.fromkeys(line["measure"] for line in lines):
         both: dict[tuple[str, str], dict[str, float]] = {}
         for line in lines:
@@ -90,9 +90,7 @@ def weights_verdict(lines: list[Line]) -> str:
         sign = 1.0 if measure == "accuracy" else -1.0
         ratios = [point["α²-weighted k-means"] / point["k-means"] for point in both.values()]
         better = sum(sign * (ratio - 1.0) > 0 for ratio in ratios)
-        said.append(
-            f"{measure}: the weights are better than plain k-means in {better} of {len(ratios)} settings; "
-            f"their number over that of plain k-means lies between {number(min(ratios))} and "
-            f"{number(max(ratios))}, median {number(float(np.median(ratios)))}."
-        )
-    return "\n".join(f"- {text}" for text in said)
+        spread = map(number, (min(ratios), float(np.median(ratios)), max(ratios)))
+        rows.append([measure, f"{better} of {len(ratios)}", *spread])
+    head = ("weighted over plain k-means", "settings where the weights are better")
+    return markdown_table((*head, "least ratio", "median ratio", "largest ratio"), rows)

@@ -48,7 +48,7 @@ class Item:
     #: The measure that a figure of trade-offs has on its horizontal axis, in place of a part of ``setting``.
     against: str | None = None
     logarithmic: str = "xy"  #: axes of the figure with a logarithmic scale
-    #: A sentence computed from the stored lines, under the table: what they say beside the paper's claim.
+    #: Markdown computed from the stored lines, under the table: what they say beside the paper's claim.
     verdict: Callable[[list[Line]], str] | None = None
 
 

@@ -20,6 +20,7 @@ import gramian as gm
 from gramian.approximations.approximation import Approximation
 from gramian.data import load_dataset
 from papers.items import Item, Paper, Run, Value
+from papers.page import markdown_table
 
 SCORED = 1_000
 #: Rows up to which the SVD is dense; beyond, up to EIGEN_ROWS, it is gm.TruncatedEigen's, and that of 15 r
@@ -273,15 +274,15 @@ def verdict_2(lines: list[Line]) -> str:
 
 
 def verdict_centres(lines: list[Line]) -> str:
-    """Say with how many centres the error is the paper's."""
-    said = []
+    """Give the number of centres from which on the error is the paper's."""
+    reached = {}
     for name in dict.fromkeys(line["set"] for line in lines):
         mine = sorted(
             (line["setting"]["centres a rank"], line["value"]) for line in lines if line["set"] == name
         )
-        reached = [times for times, error in mine if error <= SETS[name].printed[1]]
-        said.append(f"{name} {reached[0]}" if reached else f"{name} more than {mine[-1][0]}")
-    return f"Centres a rank from which on the error is at most the paper's: {', '.join(said)}."
+        enough = [times for times, error in mine if error <= SETS[name].printed[1]]
+        reached[name] = str(enough[0]) if enough else f"more than {mine[-1][0]}"
+    return markdown_table(("set", *reached), [["centres a rank for the paper's error", *reached.values()]])
 
 
 def _list(names: list[str]) -> str:

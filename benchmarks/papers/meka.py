@@ -14,7 +14,7 @@ from papers.meka_figures import FIGURES
 from papers.meka_methods import BASELINES, KNYS, LITERAL, MEKA_LITERAL, OURS, Method, measure, some_rows
 from papers.meka_regression import REGRESSIONS
 from papers.meka_studies import STUDIES
-from papers.page import number
+from papers.page import markdown_table, number
 
 ALL_ROWS = 10**9
 
@@ -81,31 +81,23 @@ def table_2_row(
 
 
 def table_2_verdict(lines: list[Line]) -> str:
-    said = []
+    """Compare each MEKA with the printed error and with the best low-rank method at its memory."""
+    rows = []
     for name in dict.fromkeys(line["set"] for line in lines):
         own = [line for line in lines if line["set"] == name]
-        median = {line["method"]: line for line in own if line["measure"] == "relative error"}
+        median = {line["method"]: line["value"] for line in own if line["measure"] == "relative error"}
         worst = {line["method"]: line["value"] for line in own if line["measure"] == "worst relative error"}
         # The last of two rows of a method is that at MEKA's memory.
-        low_rank = min(m["value"] for n, m in median.items() if not n.startswith("MEKA"))
+        low_rank = min(value for method, value in median.items() if not method.startswith("MEKA"))
         printed = TABLE_2[name].published[-1]
-        literal, uniform, ours = (
-            median[method]["value"] if method in median else None
-            for method in (LITERAL, "MEKA, projection, uniform columns", "MEKA, projection")
-        )
-        found = (
-            "every literal fit was singular"
-            if literal is None
-            else f"the literal algorithm has {number(literal / printed)} times the printed error, "
-            f"{number(worst[LITERAL] / printed)} on its worst seed, and {number(literal / low_rank)} times "
-            "that of the best low-rank method at the same memory"
-        )
-        said.append(
-            f"{name}: {found}. Our projection core on the paper's uniform columns has "
-            f"{number(uniform / printed)} times the printed error and {number(uniform / low_rank)} times "
-            f"that of low rank; on k-means centres {number(ours / printed)} and {number(ours / low_rank)}."
-        )
-    return " ".join(said)
+        for method in (LITERAL, "MEKA, projection, uniform columns", "MEKA, projection"):
+            if method in median:
+                ratios = (median[method] / printed, worst[method] / printed, median[method] / low_rank)
+                rows.append([name, method, *map(number, ratios)])
+            else:
+                rows.append([name, method, *["every fit was singular"] * 3])
+    over = ("error / printed error", "worst seed / printed error", "error / best low rank at its memory")
+    return markdown_table(("set", "method", *over), rows)
 
 
 PAPER = Paper(

@@ -33,6 +33,7 @@ from papers.meka_methods import (
     measure,
     some_rows,
 )
+from papers.page import markdown_table
 
 ERROR_ROWS = 300
 OTHERS = [method.name for method in BASELINES]
@@ -77,15 +78,19 @@ def figure_1(name: str, run: Run) -> Iterator[Value]:
 
 
 def figure_1_verdict(lines: list[Line]) -> str:
+    """Say at which gamma the blocked methods err less than the others."""
     (curves,) = curves_of(lines, "gamma").values()
     narrow = OURS_NARROW[0].name
+    rows = [
+        [method, *(below(curves, method, others) for others in (NYSTROM, ["SVD"], [LITERAL]))]
+        for method in (LITERAL, PROJECTION, "BKA", narrow)
+    ]
+    rows[0][-1] = ""
+    said = below(curves, narrow, ["SVD", "BKA", LITERAL, *OTHERS])
+    head = ("gamma at which the error is lower", "than all Nyström methods", "than the exact SVD")
     return (
-        f"By gamma: literal MEKA is below the Nyström methods {below(curves, LITERAL, NYSTROM)}, and below "
-        f"the exact SVD {below(curves, LITERAL, ['SVD'])}; with our projection core "
-        f"{below(curves, PROJECTION, NYSTROM)} and {below(curves, PROJECTION, ['SVD'])}. BKA is below the "
-        f"Nyström methods {below(curves, 'BKA', NYSTROM)}, and below literal MEKA "
-        f"{below(curves, 'BKA', [LITERAL])}. {narrow} is below all of the paper's methods "
-        f"{below(curves, narrow, ['SVD', 'BKA', LITERAL, *OTHERS])}."
+        markdown_table((*head, "than MEKA, literal"), rows)
+        + f"\n\n{narrow} is below all of the paper's methods {said}."
     )
 
 
@@ -149,17 +154,20 @@ def figure_3(name: str, run: Run) -> Iterator[Value]:
 
 
 def figure_3_verdict(lines: list[Line]) -> str:
+    """Say at which memory MEKA errs least, and where no low-rank fit has both less error and less time."""
     errors, seconds = curves_of(lines, "numbers a row"), curves_of(lines, "numbers a row", "fit seconds")
-    said = []
-    for name, curves in errors.items():
-        literal, ours = (below(curves, method, OTHERS) for method in (LITERAL, PROJECTION))
-        first, second = (frontier(curves, seconds[name], method, OTHERS) for method in (LITERAL, PROJECTION))
-        said.append(
-            f"{name}: at the same memory literal MEKA is below all low-rank methods {literal}, with our "
-            f"projection core {ours}. It is on the frontier, where no low-rank fit has both less error and "
-            f"less time, {first}, with our projection core {second}."
-        )
-    return " ".join(said)
+    rows = [
+        [
+            name,
+            method,
+            below(curves, method, OTHERS),
+            frontier(curves, seconds[name], method, OTHERS),
+        ]
+        for name, curves in errors.items()
+        for method in (LITERAL, PROJECTION)
+    ]
+    frontiers = "no low-rank fit has both less error and less time"
+    return markdown_table(("set", "method", "below all low-rank methods of its memory", frontiers), rows)
 
 
 # ---- figure 5 --------------------------------------------------------------------------------------
@@ -181,8 +189,8 @@ def figure_5a_verdict(lines: list[Line]) -> str:
     grows = [g for g, gap, last in zip(gammas[1:], gaps[1:], gaps, strict=False) if gap > last]
     return (
         f"Literal MEKA is below all low-rank methods {below(curves, LITERAL, OTHERS)}, our projection core "
-        f"{below(curves, PROJECTION, OTHERS)}. The paper says that the gap grows with gamma: that to k-means "
-        f"Nyström grows {in_words(grows, gammas[1:])}."
+        f"{below(curves, PROJECTION, OTHERS)}. Its gap to k-means Nyström grows with gamma "
+        f"{in_words(grows, gammas[1:])}."
     )
 
 
@@ -197,17 +205,16 @@ def figure_5b(name: str, run: Run) -> Iterator[Value]:
 
 def figure_5b_verdict(lines: list[Line]) -> str:
     (curves,) = curves_of(lines, "c").values()
-    spread = {
-        name: max(curves[name].values()) / min(curves[name].values())
+    rows = [
+        [
+            name,
+            f"{max(curves[name].values()) / min(curves[name].values()):.1f}",
+            below(curves, name, OTHERS),
+        ]
         for name in (LITERAL, PROJECTION)
         if name in curves
-    }
-    said = " and ".join(f"{ratio:.1f} for {name}" for name, ratio in spread.items())
-    return (
-        f"The paper says that MEKA is stable in c: the largest error over the smallest is {said}. "
-        f"Literal MEKA is below all low-rank methods {below(curves, LITERAL, OTHERS)}, our projection core "
-        f"{below(curves, PROJECTION, OTHERS)}."
-    )
+    ]
+    return markdown_table(("method", "largest error over the smallest", "below all low-rank methods"), rows)
 
 
 # ---- shared ----------------------------------------------------------------------------------------

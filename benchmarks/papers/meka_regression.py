@@ -29,7 +29,7 @@ from papers.meka_methods import (
     frontier,
     rows_of,
 )
-from papers.page import number
+from papers.page import markdown_table, number
 
 EQUATION_5, RIDGE = "(G² + λI) a = G y", "(G + λI) a = y"
 PROJECTION = "MEKA, projection"
@@ -110,7 +110,8 @@ def table_3(name: str, run: Run) -> Iterator[Value]:
 
 
 def table_3_verdict(lines: list[Line]) -> str:
-    said = []
+    """Compare MEKA with the best low-rank method, by either equation."""
+    rows = []
     for name in dict.fromkeys(line["set"] for line in lines):
         own = [line for line in lines if line["set"] == name and line["measure"] == "test rmse"]
         five, ridge = (
@@ -118,15 +119,13 @@ def table_3_verdict(lines: list[Line]) -> str:
             for kind in (EQUATION_5, RIDGE)
         )
         low_rank = min((m for m in five if not m.startswith("MEKA")), key=lambda m: five[m])
-        other = " (other rows than the paper's: compare the order of methods)" if name in OTHER_ROWS else ""
-        literal = f"{number(five[LITERAL])} literal" if LITERAL in five else "no literal fit"
-        said.append(
-            f"{name}{other}: by equation (5) MEKA has {literal} and {number(five[PROJECTION])} with our "
-            f"projection core, the best low-rank method, {low_rank}, {number(five[low_rank])}; by the usual "
-            f"ridge regression {number(ridge[PROJECTION])} and "
-            f"{number(min(ridge[m] for m in five if m in BASELINE_NAMES))}."
-        )
-    return " ".join(said)
+        literal = number(five[LITERAL]) if LITERAL in five else "no fit"
+        rival = f"{number(five[low_rank])} ({low_rank})"
+        best = number(min(ridge[m] for m in five if m in BASELINE_NAMES))
+        mark = f"{name} (other rows than the paper's)" if name in OTHER_ROWS else name
+        rows.append([mark, "equation (5)", literal, number(five[PROJECTION]), rival])
+        rows.append([mark, "kernel ridge regression", "", number(ridge[PROJECTION]), best])
+    return markdown_table(("set", "solved by", LITERAL, PROJECTION, "best low rank"), rows)
 
 
 BASELINE_NAMES = [method.name for method in BASELINES]
@@ -146,18 +145,14 @@ def figure_4(name: str, run: Run) -> Iterator[Value]:
 
 
 def figure_4_verdict(lines: list[Line]) -> str:
+    """Say at which k no low-rank fit has both less error and less time."""
     errors, seconds = curves_of(lines, "k", "test rmse"), curves_of(lines, "k", "seconds")
-    said = []
+    rows = []
     for name, curves in errors.items():
         low_rank = [m for m in curves if m in BASELINE_NAMES]
-        first, second = (
-            frontier(curves, seconds[name], method, low_rank) for method in (LITERAL, PROJECTION)
-        )
-        said.append(
-            f"{name}: literal MEKA is on the frontier, where no low-rank fit has both less error and less "
-            f"time, {first}, with our projection core {second}."
-        )
-    return " ".join(said)
+        rows.append([name, *(frontier(curves, seconds[name], m, low_rank) for m in (LITERAL, PROJECTION))])
+    head = "k at which no low-rank fit has both less error and less time"
+    return markdown_table((f"{head}: set", LITERAL, PROJECTION), rows)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from papers.meka_methods import (
     numbers,
     some_rows,
 )
-from papers.page import number
+from papers.page import markdown_table, number
 
 ROWS, ERROR_ROWS = 20_000, 300
 #: gamma, rank k, blocks c of Table 2, and its printed error of k-means Nyström.
@@ -63,7 +63,8 @@ def epsilon(name: str, run: Run) -> Iterator[Value]:
 
 
 def epsilon_verdict(lines: list[Line]) -> str:
-    said = []
+    """Say which ε raises the error of the projection core by at most 1 %, and what it saves."""
+    rows = []
     for name in dict.fromkeys(line["set"] for line in lines):
         own = [line for line in lines if line["set"] == name and line["method"] == "MEKA, projection"]
         found: dict[str, dict[float, float]] = {}
@@ -74,13 +75,10 @@ def epsilon_verdict(lines: list[Line]) -> str:
         )
         least = min(errors.values())
         largest = max(e for e, error in errors.items() if error <= 1.01 * least)
-        said.append(
-            f"{name}: the largest ε that raises the error of the projection core by at most 1 % is "
-            f"{largest:g}; it keeps {kept[largest]:.0%} of the pairs and takes "
-            f"{took[largest] / took[min(took)]:.2f} of the seconds. Without any pair the error is "
-            f"{number(errors[max(errors)] / least)} times as large."
-        )
-    return " ".join(said)
+        saved = (f"{kept[largest]:.0%}", f"{took[largest] / took[min(took)]:.2f}")
+        rows.append([name, f"{largest:g}", *saved, number(errors[max(errors)] / least)])
+    head = ("set", "largest ε with at most 1 % more error", "pairs kept", "seconds / those of the least ε")
+    return markdown_table((*head, "error without any pair / least error"), rows)
 
 
 # ---- rank rules ------------------------------------------------------------------------------------
@@ -114,19 +112,17 @@ def ranks(name: str, run: Run) -> Iterator[Value]:
 
 
 def ranks_verdict(lines: list[Line]) -> str:
-    said = []
+    """Compare the rules for the ranks with equal ranks."""
+    rows = []
     for name in dict.fromkeys(line["set"] for line in lines):
         own = [line for line in lines if line["set"] == name]
         error, memory = (
             {line["method"][:4]: line["value"] for line in own if line["measure"] == measure}
             for measure in ("relative error", "numbers a row")
         )
-        said.append(
-            f"{name}: rule (ii) has {number(error['(ii)'] / error['(i),'])} times the error of rule (i) for "
-            f"{number(memory['(ii)'] / memory['(i),'])} times its numbers; recompression "
-            f"{number(error['reco'] / error['(i),'])} times for {number(memory['reco'] / memory['(i),'])}."
-        )
-    return " ".join(said)
+        for rule, method in (("(ii)", "rule (ii)"), ("reco", "recompressed")):
+            rows.append([name, method, *(number(of[rule] / of["(i),"]) for of in (error, memory))])
+    return markdown_table(("set", "ranks", "error / that of rule (i)", "numbers / those of rule (i)"), rows)
 
 
 # ---- k-means Nyström -------------------------------------------------------------------------------
@@ -176,30 +172,24 @@ def nearest(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
 
 
 def centroid_verdict(lines: list[Line]) -> str:
-    said = []
+    """Give the error over the printed one by centroids, clustering and cut."""
+    rows = []
     for name in dict.fromkeys(line["set"] for line in lines):
         own = [line for line in lines if line["set"] == name]
         by = {
             tuple(line["setting"][n] for n in ("centroids", "cut by", "rows", "rounds")): line for line in own
         }
         k = own[0]["setting"]["k"]
-        times = {
-            what: by[key]["value"] / by[key]["published"]
-            for what, key in {
-                "few": (2 * k, "K(Z, Z)", 20 * k, 4),
-                "full": (2 * k, "K(Z, Z)", CLUSTERED_ROWS, LLOYD_ROUNDS),
-                "weighted": (2 * k, "K(Z, Z), weighted", CLUSTERED_ROWS, LLOYD_ROUNDS),
-                "all": (2 * k, "all rows", CLUSTERED_ROWS, LLOYD_ROUNDS),
-                "one": (k, "none", CLUSTERED_ROWS, LLOYD_ROUNDS),
-            }.items()
-        }
-        said.append(
-            f"{name}: over the printed error, 2k centroids of ten rows each have {number(times['few'])}, of "
-            f"20,000 rows to the end {number(times['full'])}, weighted by the rows of each "
-            f"{number(times['weighted'])}, cut by all rows {number(times['all'])}; k centroids "
-            f"{number(times['one'])}."
+        keys = (
+            (2 * k, "K(Z, Z)", 20 * k, 4),
+            (2 * k, "K(Z, Z)", CLUSTERED_ROWS, LLOYD_ROUNDS),
+            (2 * k, "K(Z, Z), weighted", CLUSTERED_ROWS, LLOYD_ROUNDS),
+            (2 * k, "all rows", CLUSTERED_ROWS, LLOYD_ROUNDS),
+            (k, "none", CLUSTERED_ROWS, LLOYD_ROUNDS),
         )
-    return " ".join(said)
+        rows.append([name, *(number(by[key]["value"] / by[key]["published"]) for key in keys)])
+    head = ("ten rows a centroid", "20,000 rows, to the end", "weighted by their rows", "cut by all rows")
+    return markdown_table(("error / printed error, 2k centroids", *head, "k centroids"), rows)
 
 
 STUDIES = (

@@ -1,13 +1,14 @@
 """Tables and pictures of stored lines, written into pages where a marker asks for them.
 
 A page has a table between ``<!-- measured: PAPER, ITEM -->`` and ``<!-- end -->``; what stands between is
-replaced. A page may have tables of several papers, and an item may stand on several pages.
+replaced. A page may have tables of several papers, and an item may stand on several pages. Dates and commits
+of all its tables stand once, at ``<!-- measured: runs -->``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from papers.items import Item, Paper
 from papers.lines import of_item
 
 MARKED = re.compile(r"(<!-- measured: (\w+), ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+RUNS = re.compile(r"(<!-- measured: runs -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def marked(text: str) -> list[tuple[str, str]]:
@@ -28,15 +30,18 @@ def filled(text: str, papers: Iterable[Paper], lines: list[Line], pictures: str)
     """Return a page with every table made anew; ``pictures`` is the way from the page to their folder."""
     known = {(paper.key, item.name): (paper, item) for paper in papers for item in paper.items}
 
-    def table(found: re.Match[str]) -> str:
+    def made(found: re.Match[str]) -> str:
         paper, item = known[found[2], found[3]]
         return found[1] + "\n".join(section(paper, item, lines, pictures)) + "\n" + found[4]
 
-    return MARKED.sub(table, text)
+    def runs(found: re.Match[str]) -> str:
+        return found[1] + "\n".join(runs_of(text, lines)) + "\n" + found[2]
+
+    return RUNS.sub(runs, MARKED.sub(made, text))
 
 
 def section(paper: Paper, item: Item, lines: list[Line], pictures: str = "figures") -> list[str]:
-    """Return the Markdown of an item: its picture, its table, where it comes from, and what it says."""
+    """Return the Markdown of an item: its picture, its table, and what it says."""
     found = of_item(lines, paper.key, item.name)
     if not found:
         return ["", "*Not measured yet.*", ""]
@@ -49,7 +54,7 @@ def section(paper: Paper, item: Item, lines: list[Line], pictures: str = "figure
         parts += [*(_table(found) if item.against is None else _points(found)), ""]
     if item.verdict is not None:
         parts += [item.verdict(found), ""]
-    return [*parts, _origin(paper, item, found), ""]
+    return parts
 
 
 def number(value: float | None) -> str:
@@ -145,13 +150,25 @@ def _point(line: Line) -> str:
     return number(line["value"]) + ("" if published is None else f" (paper {number(published)})")
 
 
-def _origin(paper: Paper, item: Item, lines: list[Line]) -> str:
-    runs = sorted({(line["date"], line["commit"], line["machine"]) for line in lines})
-    where = "; ".join(f"{day}, commit {commit}, {machine}" for day, commit, machine in runs)
-    return (
-        f'`python benchmarks/reproduce.py --only {paper.key} --items "{item.name}"` makes these numbers. '
-        f"Stored run: {where}."
-    )
+def runs_of(page: str, lines: list[Line]) -> list[str]:
+    """Return the Markdown that says when the items of a page were measured, a row for each run."""
+    names = marked(page)
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for line in lines:
+        if (line["paper"], line["item"]) in names:
+            items = found.setdefault((line["date"], line["commit"], line["machine"]), [])
+            if line["item"] not in items:
+                items.append(line["item"])
+    paper, item = names[0]
+    again = f'`python benchmarks/reproduce.py --only {paper} --items "{item}"` measures one of them again.'
+    rows = [(day, commit, machine, "; ".join(found[day, commit, machine])) for day, commit, machine in found]
+    return ["", again, "", markdown_table(("date", "commit", "processor", "tables and figures"), rows), ""]
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def picture_name(paper: Paper, item: Item) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gramian.comparison import measure, search
-from gramian.comparison.contenders import Shape
+from gramian.comparison.contenders import ProblemFacts
 from suite.methods import METHODS, load_library
 from suite.sets import load
 
@@ -40,7 +40,7 @@ class Job:
             return asdict(found)
         measured = []
         for seed in range(self.runs):
-            shape = Shape.of(problem.task, problem.X, seed)
+            shape = ProblemFacts.of(problem.task, problem.X, seed)
             model = contender.make(self.settings, shape, self.size)
             one = measure(model, problem.X, problem.y, problem.X_test, problem.y_test, problem.task)
             measured.append(one)

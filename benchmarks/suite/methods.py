@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gramian.comparison import CONTENDERS, REGRESSION, Contender
-from gramian.comparison.contenders import Hyperparameters, Shape, draws_of, log_uniform, usual_kernel
+from gramian.comparison.contenders import Hyperparameters, ProblemFacts, draws_of, log_uniform, usual_kernel
 from gramian.exceptions import InputError, did_you_mean
 from suite.peers import (
     PEERS,
@@ -25,33 +25,33 @@ _EUCLIDEAN = draws_of("rbf", "exponential")
 _NAMES = {"rbf": "gaussian", "exponential": "laplacian"}
 
 
-def _falkon(settings: Hyperparameters, size: int, shape: Shape) -> Any:
+def _falkon(settings: Hyperparameters, size: int, shape: ProblemFacts) -> Any:
     kind = FalkonRegressor if shape.task == REGRESSION else FalkonClassifier
     named = settings | {"kernel": _NAMES[settings["kernel"]]}
     return kind(n_centers=size, random_state=shape.seed, **named)
 
 
-def _usual_eigenpro(_: Shape) -> Hyperparameters:
+def _usual_eigenpro(_: ProblemFacts) -> Hyperparameters:
     return {}
 
 
-def _draw_eigenpro(rng: np.random.Generator, shape: Shape) -> Hyperparameters:
+def _draw_eigenpro(rng: np.random.Generator, shape: ProblemFacts) -> Hyperparameters:
     drawn = _EUCLIDEAN(rng, shape)
     # It calls exp(−gamma·‖x − y‖) Laplacian, and has no penalty.
     return {"kernel": _NAMES[drawn["kernel"]], "gamma": drawn["gamma"]}
 
 
-def _eigenpro(settings: Hyperparameters, size: int, shape: Shape) -> Any:
+def _eigenpro(settings: Hyperparameters, size: int, shape: ProblemFacts) -> Any:
     kind = EigenProRegressor if shape.task == REGRESSION else EigenProClassifier
     return kind(epochs=size, random_state=shape.seed, **settings)
 
 
-def _usual_xrfm(_: Shape) -> Hyperparameters:
+def _usual_xrfm(_: ProblemFacts) -> Hyperparameters:
     # The library's default split fits many more rows first, which a processor can't afford.
     return {"split_method": "random_pca"}
 
 
-def _draw_xrfm(rng: np.random.Generator, shape: Shape) -> Hyperparameters:
+def _draw_xrfm(rng: np.random.Generator, shape: ProblemFacts) -> Hyperparameters:
     return _usual_xrfm(shape) | {
         "bandwidth": log_uniform(rng, 1.0, 100.0),
         "reg": log_uniform(rng, 1e-4, 0.3),
@@ -60,7 +60,7 @@ def _draw_xrfm(rng: np.random.Generator, shape: Shape) -> Hyperparameters:
     }
 
 
-def _xrfm(settings: Hyperparameters, size: int, shape: Shape) -> Any:
+def _xrfm(settings: Hyperparameters, size: int, shape: ProblemFacts) -> Any:
     kind = XRFMRegressor if shape.task == REGRESSION else XRFMClassifier
     return kind(max_leaf_size=size, random_state=shape.seed, **settings)
 

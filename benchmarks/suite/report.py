@@ -17,6 +17,9 @@ from suite.summary import EQUAL, lost, methods_of, score, sets_of, standings, us
 
 HEAD = """# Side by side
 
+After this page you know the error, seconds, memory and bytes of each method on the same rows, and where a
+peer is better.
+
 Written by `benchmarks/side_by_side.py` from `benchmarks/results/side_by_side.jsonl`; do not edit.
 
 ```console
@@ -24,17 +27,21 @@ GRAMIAN_DATA=folder python benchmarks/side_by_side.py
 python benchmarks/side_by_side.py --quick
 ```
 
-The same rows for all. Each method's settings are searched for {seconds:g} seconds: by random candidates, the
-first of them the usual one, judged on held-out training rows ({code});
-gramian's by its own choice of a kernel and alpha (`src/gramian/comparison/own_search.py`). Then each method
-is fitted on all training rows, in a fresh process for each size, and judged on the test rows, which
-nothing else has seen. Error is the share of wrong classes, or the RMSE over the standard deviation of the
-test targets. Medians of {runs} fits with different seeds (of fewer where a fit takes more than {long:g} s).
-Features are scaled to mean 0 and deviation 1 for every method, and {threads}.
-A process may take {limit:g} s and {memory} of address space.
-
-{machine}
+| what | how |
+|---|---|
+| settings | {settings} |
+| features | scaled to mean 0 and deviation 1 for every method |
+| fit | on all training rows, in a fresh process for each size; {threads}; at most {limit:g} s and {memory} |
+| error | on the test rows: share of wrong classes, or RMSE over the standard deviation of the targets |
+| numbers | medians of {runs} fits with different seeds (of fewer where a fit takes more than {long:g} s) |
+| machine | {machine} |
 """
+#: How peers and gramian find their settings.
+SETTINGS = (
+    "searched for {seconds:g} s: peers by random candidates, the usual one first, compared on held-out "
+    "training rows (`src/gramian/comparison/equal_time.py`); gramian by its own choice of a kernel and alpha "
+    "(`src/gramian/comparison/own_search.py`)"
+)
 
 
 def write_report(lines: list[Line], folder: Path) -> Iterator[Path]:
@@ -54,8 +61,8 @@ def text_of(lines: list[Line]) -> str:
     """Return the page."""
     parts = [_head(lines), "![Error against cost, all sets](figures/overview.png)\n"]
     parts += ["## All sets together\n", *_standings(lines), ""]
-    parts += ["## Errors\n", *_errors(lines), ""]
     parts += ["## Where a peer is better\n", *_lost(lines), ""]
+    parts += ["## Errors\n", *_errors(lines), ""]
     parts += ["## What failed\n", *_failed(lines), ""]
     parts.append("## Every set\n")
     for name in sets_of(lines):
@@ -68,27 +75,30 @@ def _head(lines: list[Line]) -> str:
     measured = of_sizes(lines)
     machine = measured[-1]["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in sorted(machine["versions"].items()))
-    threads = "every library has one thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
+    threads = "one thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
     return HEAD.format(
-        seconds=measured[-1]["search_seconds"],
+        settings=SETTINGS.format(seconds=measured[-1]["search_seconds"]),
         long=LONG_SECONDS,
         limit=machine["limit_seconds"],
         memory=format_bytes(machine["limit_bytes"]),
         runs=max(line["runs"] for line in measured),
-        code="`src/gramian/comparison/equal_time.py`",
         threads=threads,
-        machine=f"{machine['processor']}; Python {machine['python']}; {versions}; {machine['day']}.",
+        machine=f"{machine['processor']}; Python {machine['python']}; {versions}; {machine['day']}",
     )
 
 
 def _standings(lines: list[Line]) -> Iterator[str]:
     yield (
-        'Each method at its usual size. "Wins": sets where no other has an error lower by more than '
-        f'{EQUAL:.0%}. "Rank": mean. "Error x": over the lowest of the set. The other columns are over '
-        "gramian's, below 1 is better than gramian. All are geometric means, over the sets where the "
-        "method did not fail; those of a method with failures, or of one task alone, are over fewer and "
-        "easier sets. The peak is what the process grew by.\n"
+        "Each method at its usual size. Means over sets where it did not fail: a method with failures, or of "
+        "one task alone, has fewer and easier sets.\n"
     )
+    yield "| column | meaning |"
+    yield "|---|---|"
+    yield f"| wins | sets where no other method has an error lower by more than {EQUAL:.0%} |"
+    yield "| rank | mean rank, 1 is best |"
+    yield "| error x | error over the lowest error of the set, geometric mean |"
+    yield "| fit x, predict x, memory x, model x | cost over gramian's, geometric mean; below 1 is better |"
+    yield "| memory x | of the memory by which the process grew |\n"
     yield "| method | size | sets | failed | wins | rank | error x | fit x | predict x | memory x | model x |"
     yield "|---" * 11 + "|"
     for one in standings(lines):
@@ -125,25 +135,25 @@ def _bold(error: float, best: float) -> str:
 
 
 def _lost(lines: list[Line]) -> Iterator[str]:
-    found = lost(lines)
     yield f"Sets where a peer's error is lower than gramian's by more than {EQUAL:.0%}, at the usual sizes:\n"
-    for name, ours, better in found:
-        yield (
-            f"- {name}: "
-            + ", ".join(f"{METHODS[m].name} {e:.4f}" for m, e in better)
-            + f"; gramian {ours:.4f}"
-        )
-    if not found:
-        yield "- none"
+    yield "| set | gramian | peers |"
+    yield "|---|---|---|"
+    for name, ours, better in lost(lines):
+        peers = ", ".join(f"{METHODS[method].name} {error:.4f}" for method, error in better)
+        yield f"| {name} | {ours:.4f} | {peers} |"
 
 
 def _failed(lines: list[Line]) -> Iterator[str]:
-    failed = [line for line in lines if "failure" in line]
-    for line in failed:
-        reason = str(line["failure"]).splitlines()[0][:200].replace("|", "/")
-        yield f"- {line['set']}, {METHODS[line['method']].name}, {line['size']}: {reason}"
-    if not failed:
-        yield "- nothing"
+    failed: dict[tuple[str, str, str], list[str]] = {}
+    for line in lines:
+        if "failure" in line:
+            reason = str(line["failure"]).splitlines()[0][:200].replace("|", "/")
+            name = METHODS[line["method"]].name
+            failed.setdefault((name, str(line["size"]), reason), []).append(line["set"])
+    yield "| method | size | sets | reason |"
+    yield "|---|---|---|---|"
+    for (name, size, reason), sets in failed.items():
+        yield f"| {name} | {size} | {', '.join(sets)} | {reason} |"
 
 
 def _set(name: str, lines: list[Line]) -> Iterator[str]:

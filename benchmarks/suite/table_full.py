@@ -11,6 +11,7 @@ import numpy as np
 from gramian.comparison import REGRESSION
 from suite.results import Line
 from suite.summary import geometric
+from suite.table_curves import section
 from suite.table_methods import OURS, REFERENCE, TABLE_METHODS
 from suite.table_report import failed, made_by
 from suite.table_sets import BINARY, MIXED
@@ -47,7 +48,7 @@ failed is left out.
 
 {origin}
 
-## What failed
+{curves}## What failed
 
 {failed}
 """
@@ -71,13 +72,15 @@ def page_of(lines: list[Line]) -> str:
         threads=machine["threads"],
         table="\n".join(_table(tables)),
         origin=made_by(lines),
+        curves=section(lines) and f"{section(lines)}\n",
         failed="\n".join(failed(lines)),
     )
 
 
-def filled(text: str, lines: list[Line]) -> str:
-    """Return a page with the sentence about large tables made anew."""
-    block = f"\n\n{_summary(Tables.of(lines))} [Every set](docs/tables-full-size.md).\n\n"
+def filled(text: str, lines: list[Line], docs: str = "docs/") -> str:
+    """Return a page with the sentences about large tables made anew; ``docs`` is the way to the pages."""
+    summary = _summary(Tables.of(lines)).replace("\n", " ")
+    block = f"\n\n{summary} [Every set]({docs}tables-full-size.md).\n\n"
     return MARKED.sub(lambda found: found[1] + block + found[2], text)
 
 
@@ -105,20 +108,19 @@ def _summary(tables: Tables) -> str:
     names = _measured(tables)
     lost = [name for name in names if _over(tables, name) > 1.0 + LOSS]
     losses = ", ".join(f"{name} ({_over(tables, name):.2f})" for name in lost)
-    text = f"Of {len(names)} sets with all their rows (up to {ROWS:,}), both with defaults, "
-    text += f"gramian's error is more than {LOSS:.0%} above CatBoost's on {len(lost)}"
-    text += f": {losses}. " if lost else ". "
-    parts = []
+    sentences = [
+        f"On {len(names)} sets with all their rows (up to {ROWS:,}), both with defaults, gramian's error is "
+        f"more than {LOSS:.0%} above CatBoost's on {len(lost)}{f': {losses}' if lost else ''}."
+    ]
     for mixed, kind in ((True, "with categories"), (False, "of numbers alone")):
         own = [_over(tables, name) for name in names if (tables.facts[name]["kind"] == MIXED) == mixed]
         if own:
             below = sum(each < 1.0 for each in own)
-            mean = f"{geometric(own):.3f} of it (geometric mean; below it on {below})"
-            parts.append(f"on the {len(own)} {kind} it is {mean}")
+            mean = f"{geometric(own):.3f} times CatBoost's in the geometric mean, and lower on {below}"
+            sentences.append(f"On the {len(own)} {kind} it is {mean}.")
     times = [tables.times(name, OURS) for name in names]
-    parts.append(f"the fit takes {np.median(times):.1f} times as long in the median")
-    rest = "; ".join(parts)
-    return f"{text}{rest[0].upper()}{rest[1:]}."
+    sentences.append(f"Training takes {np.median(times):.1f} times as long in the median.")
+    return "\n".join(sentences)
 
 
 def _table(tables: Tables) -> Iterator[str]:

@@ -21,13 +21,14 @@ LONGEST, PREDICTING = 400, 0.5
 
 @dataclass(frozen=True)
 class TableJob:
-    """One method on one split of at most ``most_rows`` rows."""
+    """One method on one split of at most ``most_rows`` rows, on its first ``train_rows`` rows."""
 
     set: str
     method: str
     split: int
     threads: int
     most_rows: int | None = None
+    train_rows: int | None = None
 
     def run(self) -> dict[str, Any]:
         """Return what the JSON line says about it."""
@@ -36,10 +37,11 @@ class TableJob:
         method, split = TABLE_METHODS[self.method], split_of(self.set, self.split, self.most_rows)
         for needed in method.needs:
             __import__(needed)  # so that its fit is not charged for the import
+        X, y = split.X[: self.train_rows], split.y[: self.train_rows]
         model = method.build(Terms(split.task, self.split, self.threads))
         with PeakMemory() as peak:
             began = time.perf_counter()
-            model.fit(split.X, split.y)
+            model.fit(X, y)
             fit_seconds = time.perf_counter() - began
         found = scores(split, model)
         spent: list[float] = []
@@ -51,9 +53,9 @@ class TableJob:
             "task": split.measured_by,
             "kind": split.kind,
             "n_rows": split.n_rows,
-            "n_train": len(split.X),
+            "n_train": len(X),
             "n_test": len(split.X_test),
-            "n_features": split.X.shape[1],
+            "n_features": X.shape[1],
             "classes_left_out": split.classes_left_out,
             "rows_left_out": split.rows_left_out,
             **found,

@@ -83,32 +83,31 @@ def write_report(lines: list[Line], folder: Path) -> Iterator[Path]:
     yield page
 
 
-def filled(text: str, lines: list[Line]) -> str:
-    """Return a page with the block of the tables made anew."""
+def filled(text: str, lines: list[Line], docs: str = "docs/") -> str:
+    """Return a page with the sentences about the tables made anew; ``docs`` is the way to the pages."""
     tables = Tables.of(lines)
-    names = ("method", "mean rank", "RMSE x", "1 − AUC x", "log-loss x", "fit time x", "predict time x")
-    by_task = [
-        {place.method: place.error for place in places(tables, tables.of_task(task))} for task in TASKS
-    ]
-    rows = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
-    for place in places(tables):
-        if not np.isfinite(place.rank):
-            continue
-        costs = [_number(place.costs[cost], ".2g") for cost in ("fit_seconds", "predict_seconds")]
-        cells = (
-            TABLE_METHODS[place.method].name,
-            f"{place.rank:.2f}",
-            *(_number(errors.get(place.method, np.nan), ".3f") for errors in by_task),
-            *costs,
+    ok_lines = [line for line in lines if ok(line)]
+    threads = ok_lines[-1]["machine"]["threads"]
+    # Named sets: without Elo, which takes a while.
+    ours = next((place for place in places(tables, list(tables.facts)) if place.method == OURS), None)
+    sentences = [_summary(tables).replace("(#where", f"({docs}tables-benchmark.md#where")]
+    if ours is not None:
+        costs = [_number(ours.costs[cost], ".2g") for cost in ("fit_seconds", "predict_seconds")]
+        sentences.append(
+            f"Training takes {costs[0]} times as long as CatBoost's and prediction {costs[1]} times, in the "
+            "geometric mean."
         )
-        rows.append(f"| {' | '.join(cells)} |")
-    machine = [line for line in lines if ok(line)][-1]["machine"]
-    origin = (
-        f"`python benchmarks/tables.py` measured this on {len(tables.facts)} sets, "
-        f"{machine['threads']} thread{'' if machine['threads'] == 1 else 's'}. Stored run: {origins(lines)}."
+        if (
+            len({line["machine"]["processor"] for line in ok_lines if line["method"] in (OURS, REFERENCE)})
+            > 1
+        ):
+            sentences.append("The two ran on different processors, so these two ratios are rough.")
+    sentences.append(
+        f"Measured by `python benchmarks/tables.py` on {len(tables.facts)} sets with {threads} "
+        f"thread{'' if threads == 1 else 's'}: "
+        f"[every set, method and condition]({docs}tables-benchmark.md)."
     )
-    summary = _summary(tables).replace("(#where", "(docs/tables-benchmark.md#where")
-    block = "\n".join(["", "", summary, "", *rows, "", origin, "", ""])
+    block = "\n\n" + " ".join(sentences).replace("\n", " ") + "\n\n"
     return MARKED.sub(lambda found: found[1] + block + found[2], text)
 
 
@@ -154,27 +153,38 @@ def text_of(lines: list[Line]) -> str:
 
 
 def _summary(tables: Tables) -> str:
-    """Return what the page begins with: won and lost against CatBoost, by task, and the ranks."""
+    """Return what the page begins with: where the default loses, then won sets by task, and the ranks."""
     texts = _below(tables, OURS)
-    ranks = {place.method: place.rank for place in places(tables) if np.isfinite(place.rank)}
+    found = places(tables, list(tables.facts))
+    ranks = {place.method: place.rank for place in found if np.isfinite(place.rank)}
     if not texts or OURS not in ranks:
         return "gramian or CatBoost was not run."
-    first = min(ranks, key=lambda method: ranks[method])
-    drawn = _drawn(tables)
-    cap = f", and {drawn:,} rows drawn of each larger set" if drawn else ""
-    text = (
-        f"With defaults on both sides{cap}, gramian has a lower error than CatBoost on {', '.join(texts)}. "
-        f"Its mean rank among {len(ranks)} methods is {ranks[OURS]:.2f}, CatBoost's {ranks[REFERENCE]:.2f}"
-    )
-    text += "." if first == OURS else f"; the best is {TABLE_METHODS[first].name}'s, {ranks[first]:.2f}."
-    best = _below(tables, BEST)
-    if best:
-        text += f' With `effort="best"` it is lower on {", ".join(best)}.'
+    sentences = []
     ours = lost(tables)[:3]
     if ours:
-        worst = ", ".join(f"{name} ({TABLE_METHODS[better[0][0]].name})" for name, _, better in ours)
-        text += f" The default loses by most on {worst}: [where another is better](#where-another-is-better)."
-    return text
+        worst = _listed([f"{name} ({TABLE_METHODS[better[0][0]].name})" for name, _, better in ours])
+        sentences.append(
+            f"gramian loses by most on {worst}: [where another is better](#where-another-is-better)."
+        )
+    drawn = _drawn(tables)
+    cap = f" and {drawn:,} rows drawn of each larger set" if drawn else ""
+    sentences.append(
+        f"With defaults on both sides{cap}, its error is lower than CatBoost's on {_listed(texts)}."
+    )
+    first = min(ranks, key=lambda method: ranks[method])
+    best = "" if first == OURS else f"; the best is {TABLE_METHODS[first].name}'s, {ranks[first]:.2f}"
+    sentences.append(
+        f"Its mean rank among {len(ranks)} methods is {ranks[OURS]:.2f}, CatBoost's "
+        f"{ranks[REFERENCE]:.2f}{best}."
+    )
+    if of_best := _below(tables, BEST):
+        sentences.append(f'With `effort="best"` its error is lower on {_listed(of_best)}.')
+    return "\n".join(sentences)
+
+
+def _listed(names: list[str]) -> str:
+    """Return names with commas, and "and" before the last."""
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
 
 
 def _drawn(tables: Tables) -> int:
@@ -187,7 +197,11 @@ def _drawn(tables: Tables) -> int:
 def _below(tables: Tables, method: str) -> list[str]:
     """Return for each task on how many sets a method has a lower error than CatBoost."""
     texts = []
-    for task, name in ((REGRESSION, "regressions"), (BINARY, "sets of two classes"), (MULTICLASS, "of more")):
+    for task, name in (
+        (REGRESSION, "regressions"),
+        (BINARY, "two-class sets"),
+        (MULTICLASS, "multiclass sets"),
+    ):
         shares = [tables.over(each, method) for each in tables.of_task(task)]
         shares = [share for share in shares if np.isfinite(share)]
         if shares:

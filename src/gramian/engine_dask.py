@@ -1,8 +1,8 @@
 """Fits and predictions on a Dask cluster. The only file that imports dask and distributed.
 
 Rows stay where they are: work goes to each partition, and its results (the sums of a fit, whose size does not
-grow with the number of rows) are added up in a tree (:mod:`gramian.data.tasks`). If a worker dies, Dask
-repeats its part of the tree.
+grow with the number of rows) are added up in a tree (:mod:`gramian.data.distributed_rows`). If a worker dies,
+Dask repeats its part of the tree.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from gramian._tiles import row_slices
 from gramian._typing import Array
 from gramian.data import part_work
 from gramian.data.distributed import LostDataError, Partitioned, Progress
+from gramian.data.distributed_rows import TaskColumn, TaskRows
 from gramian.data.formats.frames import text_names
-from gramian.data.sent import LEAST_ROWS, SentRows
+from gramian.data.scattered_rows import LEAST_ROWS, ScatteredRows
 from gramian.data.source import ArraySource, RowSource
-from gramian.data.tasks import TaskColumn, TaskRows
 from gramian.exceptions import ClusterError, InputError, MissingPackageError
 from gramian.kernels.precomputed import StoredRows
 
@@ -153,7 +153,7 @@ class DaskEngine:
         if self.current is None:
             raise InputError("there is no Dask client. Pass engine=DaskEngine(client) with a connected one.")
         if not self.shared_files or isinstance(source, ArraySource) or sp.issparse(source.rows(slice(0, 1))):
-            return SentRows(self._bound, source)
+            return ScatteredRows(self._bound, source)
         n, d = source.shape
         cuts = list(row_slices(n, self.part_rows(d * source.dtype.itemsize)))
         opened = delayed(source, pure=False, traverse=False)
@@ -181,7 +181,9 @@ class DaskEngine:
         there = delayed(work, pure=False, traverse=False) if self.client is None else self.sent(work)
         layout = {"chunks": (X.chunks[0], *((k,) for k in shape)), "drop_axis": () if shape else 1}
         empty = np.empty((0, *shape), dtype)
-        return X.map_blocks(part_work.predicted, work=there, empty=empty, dtype=dtype, meta=empty, **layout)
+        return X.map_blocks(
+            part_work.predict_part, work=there, empty=empty, dtype=dtype, meta=empty, **layout
+        )
 
     @property
     def current(self) -> Any:
@@ -237,14 +239,14 @@ class DaskEngine:
                 )
             except ValueError as error:  # "Can not use replicate to delete data": there is no worker
                 if self._asked(client.nthreads):
-                    raise _gone(f"its workers are closing: {error}") from error
+                    raise _gone_error(f"its workers are closing: {error}") from error
 
     def _await_workers(self, client: Any) -> None:
         """Wait until there is a worker. Raises ``ClusterError`` after ``timeout``."""
         seen = time.monotonic()
         while not self._asked(client.nthreads):
             if time.monotonic() - seen > self.timeout:
-                raise _gone(f"no worker for {self.timeout:g} s")
+                raise _gone_error(f"no worker for {self.timeout:g} s")
             time.sleep(POLL)
 
     @contextmanager
@@ -294,7 +296,7 @@ class DaskEngine:
                 continue
             except FutureCancelledError as error:
                 if client.status != "running":
-                    raise _gone("the connection to the scheduler is lost") from error
+                    raise _gone_error("the connection to the scheduler is lost") from error
                 raise LostDataError(str(error)) from error
             except KilledWorker as error:
                 raise ClusterError(
@@ -307,17 +309,17 @@ class DaskEngine:
             if self._asked(client.nthreads):
                 seen = time.monotonic()
             elif time.monotonic() - seen > self.timeout:
-                raise _gone(f"no worker for {self.timeout:g} s")
+                raise _gone_error(f"no worker for {self.timeout:g} s")
 
     def _asked(self, question: Callable[[], Result]) -> Result:
         """Return the cluster's answer; raise ``ClusterError`` if there is none."""
         client = self.current
         if client is None or client.status != "running":  # else the call would wait for a new connection
-            raise _gone("the client is not connected")
+            raise _gone_error("the client is not connected")
         try:
             return question()
         except (OSError, TimeoutError, FutureCancelledError, RuntimeError) as error:
-            raise _gone(f"{type(error).__name__}: {error}") from error
+            raise _gone_error(f"{type(error).__name__}: {error}") from error
 
     def _lengths(self, X: Any, parts: Sequence[Any]) -> list[int]:
         """Return the number of rows of each part; frames and unknown chunks need a pass over the data."""
@@ -343,7 +345,7 @@ def engine() -> DaskEngine:
     return DaskEngine()
 
 
-def _gone(why: str) -> ClusterError:
+def _gone_error(why: str) -> ClusterError:
     return ClusterError(
         f"the Dask cluster has gone ({why}). The estimator is as it was before; start scheduler and workers, "
         "connect a new client and fit again."

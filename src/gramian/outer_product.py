@@ -90,7 +90,7 @@ def average_gradient_outer_product(
             "themselves, with a kernel's name."
         )
     weights, scaler = checked_weights(sample_weight, source.shape[0]), parts.input.scaler
-    rows, weights = _drawn(source, weights, whole_number("n_rows", n_rows, 1), as_generator(random_state))
+    rows, weights = _draw_rows(source, weights, whole_number("n_rows", n_rows, 1), as_generator(random_state))
     M = outer_product(
         Differentiable(parts.predictor, parts.kernel, parts.input.metric),
         rows if scaler is None else scaler.apply(rows),
@@ -165,10 +165,10 @@ def _parts(model: Any) -> _Parts:
                 "fitted to targets, such as gm.KernelRidge(approximation=...)."
             )
         return _Parts(model, model.predictor_, vars(model).get("kernel_"), Input.of(model))
-    return _Parts(model, _asked(model))
+    return _Parts(model, _predictions_of(model))
 
 
-def _asked(model: Any) -> Any:
+def _predictions_of(model: Any) -> Any:
     """Return rows → values of a model that is not of this library."""
     if isinstance(model, BaseEstimator) and is_regressor(model):
         return model.predict
@@ -183,7 +183,7 @@ def _asked(model: Any) -> Any:
     )
 
 
-def _drawn(
+def _draw_rows(
     source: RowSource, weights: Array | None, count: int, rng: np.random.Generator
 ) -> tuple[Rows, Array | None]:
     """Return rows drawn without replacement from those with a weight, and their weights."""

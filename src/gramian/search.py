@@ -120,7 +120,7 @@ def search(
     if _is_enough(found, limits):
         return found
     for batch in candidates(found) if callable(candidates) else candidates:
-        with _judged(problem, batch, judge, limits, engine, count) as judgements:
+        with _judge_batch(problem, batch, judge, limits, engine, count) as judgements:
             for judged, candidate in zip(judgements, batch):
                 if judged is None:
                     found.out_of_time = True
@@ -142,7 +142,7 @@ def _is_enough(found: Trials[Candidate, Evidence], limits: Limits) -> bool:
     return found.best is not None and found.best.error <= limits.enough
 
 
-def _judged(
+def _judge_batch(
     problem: Problem,
     batch: Sequence[Candidate],
     judge: Judge[Problem, Candidate, Evidence],

@@ -61,6 +61,9 @@ def held_out_errors_are_those_of_refits(trial: Trial) -> None:
         # A held-out residual is one of the fit over 1 − h, h the row's leverage; 1 − h = alpha P_ii / w_i.
         kept = np.where(inside, np.minimum(alpha * np.abs(scale) / np.where(inside, counts, 1.0), 1.0), 1.0)
         slack = slack + (unit_roundoff(np.float64) / kept)[:, None] * np.abs(errors)
+        # Sums over rows are rounded in units of the heaviest row.
+        heavy = counts.max() / np.where(inside, counts, counts.max())
+        slack = slack + (unit_roundoff(np.float64) * heavy / kept)[:, None] * np.abs(Y).max()
         floor = 1e3 * unit_roundoff(np.float64) * np.abs(Y).max() * (1.0 + reach[:, None])
         slack = dense.SAFETY * slack + 1e-9 * np.abs(errors) + floor
         mean = counts @ errors**2 / counts.sum()

@@ -9,7 +9,7 @@ import numpy as np
 import gramian as gm
 from adversary.cases import Case
 from gramian._numerics import entry_tolerance, rank_cutoff, unit_roundoff
-from gramian.approximations.choice import EXACT_ROWS
+from gramian.approximations.auto import EXACT_ROWS
 
 #: Kernels of a distance whose derivative by the squared distance is infinite at 0.
 ROUGH = ("exponential", "matern12", "powered_exponential")

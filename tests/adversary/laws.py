@@ -146,7 +146,10 @@ def parts_answer_as_the_whole(trial: Trial) -> None:
                 trial.near("variance of some rows", values**2, whole[name][part] ** 2, 1e-8 * largest)
             elif values.dtype.kind == "f" and not votes and not (name == "predict" and trial.case.n_classes):
                 trial.near(
-                    f"{name} of some rows", values, whole[name][part], dense.rounding(trial, whole[name])
+                    f"{name} of some rows",
+                    values,
+                    whole[name][part],
+                    2.0 * dense.rounding(trial, whole[name]),
                 )
 
 

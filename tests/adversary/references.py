@@ -119,6 +119,8 @@ def smooth_minimum(
     start = np.zeros(r * outputs + outputs * intercept)
     if intercept and name.endswith("insensitive"):
         start[-1] = np.average(y, weights=cost)
+    if not len(start):  # K = 0
+        return value(start)[0]
     found = minimize(value, start, jac=True, method="L-BFGS-B", options=LONG)
     return float(min(found.fun, value(start)[0]))
 

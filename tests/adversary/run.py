@@ -96,6 +96,8 @@ def run(seed: int, cases: int, jobs: int) -> list[Verdict]:
                         dead.append(waiting[done])
                         continue
                     verdicts += found
+                    for failure in (failure for verdict in found for failure in verdict.failures):
+                        bar.write(f"{failure.case!r}: {failure.law}: {failure.text[:200]}", file=sys.stderr)
                     bar.update(len(found))
                     bar.set_postfix(failed=sum(bool(v.failures) for v in verdicts), refresh=False)
             # The pool is gone with the one that died: the first of what is left is judged by itself.

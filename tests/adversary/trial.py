@@ -28,12 +28,13 @@ AMOUNTS = (
     (re.compile(r"residuals up to ([\d.e+-]+) times tol"), "residual"),
     (re.compile(r"violation of ([\d.e+-]+)"), "gap"),
     (re.compile(r"leverage of (\d+) rows is 1"), "leverage"),
-    (re.compile(r"with a gradient of ([\d.e+-]+)"), "gradient"),
+    (re.compile(r"(?:with|from) a gradient of ([\d.e+-]+)"), "gradient"),
     (re.compile(r"gradient is down to ([\d.e+-]+)"), "gradient"),
     (re.compile(r"(?:rank|n_components)=(\d+).*(?:rows|cut)"), "told"),
     (re.compile(r"(\d+) rows are too few to compare"), "told"),
     (re.compile(r"the best alpha, ([\d.e+-]+)"), "told"),
     (re.compile(r"differ in scale by a factor of ([\d.e+-]+)"), "told"),
+    (re.compile(r"ended at the bounds of .*\(([\d.e+-]+)\)"), "told"),
     (re.compile(r"squared error is ([\d.e+-]+) of their variance"), "told"),
 )
 #: Refusals of configurations that the generator draws: each says why in words, and is promised in the docs.

@@ -63,6 +63,9 @@ def units_of_targets(trial: Trial) -> None:
             options["C"] = factor * case.value("C", plain.C)
     y = factor * np.asarray(case.y, np.float64)
     want = trial.answered
+    if case.estimator == "DCPredRegressor" and abs(exponent) >= 90 and "dtype" not in case.options:
+        options["dtype"] = "float64"  # as it stores the model of such targets
+        want = trial.answers(trial.again(dtype="float64"), trial.new)
     got = trial.answers(trial.fit(case.model(**options), trial.rows, y, case.w), trial.new)
     got = {name: values / factor for name, values in got.items()}
     if abs(exponent) < 90:
@@ -184,7 +187,7 @@ def checkpoints_know_their_data(trial: Trial) -> None:
             try:
                 fit(*data)
             except Broken as error:
-                if "another fit" not in str(error):
+                if not any(text in str(error) for text in ("another fit", "rows of weight 0 only")):
                     raise
             else:
                 raise Broken(f"a checkpoint of other {what} is taken")

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import gramian as gm
-from gramian.approximations.choice import probe, probe_rows
+from gramian.approximations.auto import probe, probe_rows
 from gramian.data.source import as_source
 
 RNG = np.random.default_rng(0)

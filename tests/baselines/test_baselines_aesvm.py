@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 import gramian as gm
 from gramian.baselines.aesvm import AESVMClassifier
 from gramian.baselines.extreme_points import (
-    _halved,
+    _halve,
     _Hull,
     _nearest,
     _residuals,
@@ -96,7 +96,7 @@ def others(n):
     return [np.setdiff1d(np.arange(n), i) for i in range(n)]
 
 
-@pytest.mark.parametrize("divide", [_halved, _nearest])
+@pytest.mark.parametrize("divide", [_halve, _nearest])
 def test_rows_are_divided_once_each_into_near_ones(divide):
     rng = np.random.default_rng(4)
     X = rng.random((1000, 2))

@@ -60,23 +60,23 @@ def test_verdicts_say_what_the_lines_say():
         line(one["method"].replace("SVC", "report"), one["measure"], one["value"]) for one in lines.copy()
     ]
     text = section_2_verdict(lines)
-    assert "SVC: the best h of the class with the fewest rows is the same on ctg." in text
-    assert "report: the best h of the class with the smallest radius is smaller on ctg." in text
+    assert "| SVC | fewest rows | the same |" in text
+    assert "| report | smallest radius | smaller |" in text
     decay = [
         line("singular value", "σ_i/σ_1", value, h=h, i=i)
         for h, i, value in ((1.4, 1, 1.0), (1.4, 10, 0.001), (0.5, 1, 1.0), (0.5, 10, 0.2))
     ]
-    assert "is number 1 at h = 1.4, and number 10 at h = 0.5" in figure_3_verdict(decay)
+    assert figure_3_verdict(decay).endswith("| ctg | 1.4 | 1 |\n| ctg | 0.5 | 10 |")
     linear = [line("clusters", "best h", 3.0 * s, σ=s) for s in (0.1, 0.2, 0.4)]
-    assert figure_5_verdict(linear) == "clusters: correlation of σ and h* 1.00, slope 3.00."
+    assert figure_5_verdict(linear).endswith("| clusters | 1.00 | 3.00 |")
     curve = [line("small", "f1", v, h=h) for h, v in ((0.1, 0.9), (0.2, 0.9), (0.4, 0.2))]
-    assert curves_verdict(curve) == "small: best h 0.2 (0.9), at h = 0.4 0.2."
+    assert curves_verdict(curve).endswith(
+        "at h = 0.4 |\n| --- | --- | --- | --- |\n| small | 0.2 | 0.9 | 0.2 |"
+    )
     curve += [line("larger", "f1", v, h=h) for h, v in ((0.1, 0.5), (0.2, 0.6), (0.4, 0.7))]
-    assert curves_verdict(curve).endswith("small cluster is smaller than that of the larger one.")
+    assert curves_verdict(curve).endswith("| larger | 0.4 | 0.7 | 0.7 |")
     drops = [
         {**line("SVC", "drop of F1 at h of all", value, C=c), "published": 1.0}
         for c, value in ((1.0, 0.3), (10.0, 0.1))
     ]
-    assert penalties_verdict(drops) == (
-        "On ctg the largest drop is 30%, at C = 1: smaller than the paper's 100%."
-    )
+    assert penalties_verdict(drops).endswith("| ctg | 30% | 1 | 100% |")

@@ -90,8 +90,8 @@ def test_a_lost_set_is_named():
 @pytest.mark.slow
 def test_the_page_says_who_wins_and_what_failed(tmp_path):
     page = text_of(LINES)
-    assert "- numbers: HistGradientBoosting 0.4000; gramian 0.5000" in page
-    assert "- classes, HistGradientBoosting, 100: not done in 60 s" in page
+    assert "| numbers | 0.5000 | HistGradientBoosting 0.4000 |" in page
+    assert "| HistGradientBoosting | 100 | classes | not done in 60 s |" in page
     assert "| numbers | 0.5000 |" in page
     assert "**0.4000**" in page
     written = list(write_report(LINES, tmp_path))

@@ -192,7 +192,8 @@ def test_lost_sets_are_named_with_who_wins():
     page = text_of(LINES)
     assert "- **classes**: CatBoost 0.2250; gramian 0.3000.\n" in page
     assert (
-        "lower error than CatBoost on 1 of 2 regressions, 0 of 1 sets of two classes, 0 of 1 of more." in page
+        "lower than CatBoost's on 1 of 2 regressions, 0 of 1 two-class sets and 0 of 1 multiclass sets."
+        in page
     )
 
 
@@ -220,13 +221,18 @@ def test_the_page_has_errors_failures_and_what_was_left_out(tmp_path):
 
 def test_another_page_shows_the_ranks():
     page = filled("before\n<!-- measured: tables -->\nold\n<!-- end -->\nafter <!-- end -->", LINES)
-    assert page.startswith("before\n<!-- measured: tables -->\n\nWith defaults on both sides")
-    assert "| CatBoost | 2.25 | 1.000 | 1.000 | 1.000 | 1 | 1 |" in page
+    assert page.startswith("before\n<!-- measured: tables -->\n\ngramian loses by most on numbers (LightGBM)")
+    assert "[where another is better](docs/tables-benchmark.md#where-another-is-better)" in page
+    assert "Training takes 3.1 times as long as CatBoost's and prediction 1 times" in page
+    assert "different processors" not in page
     assert "old" not in page
-    assert "gramian, fast" not in page
-    origin = "2 threads. Stored run: a processor, 2026-01-01, commits abc."
+    origin = "on 4 sets with 2 threads: [every set, method and condition](docs/tables-benchmark.md)."
     assert page.endswith(f"{origin}\n\n<!-- end -->\nafter <!-- end -->")
     assert filled(page, LINES) == page
+    assert "(tables-benchmark.md#where" in filled(page, LINES, docs="")
+    faster = LINES[0]["machine"] | {"processor": "another"}
+    ours = [line | {"machine": faster} if line["method"] == OURS else line for line in LINES]
+    assert "The two ran on different processors" in filled(page, ours)
 
 
 @pytest.mark.slow
@@ -234,8 +240,10 @@ def test_the_pages_are_those_of_the_stored_lines():
     lines = results.read(BENCHMARKS / "results" / "tables.jsonl", table_run.TABLE_KEY)
     docs = BENCHMARKS.parent / "docs"
     assert (docs / "tables-benchmark.md").read_text(encoding="utf-8") == text_of(lines)
-    readme = (BENCHMARKS.parent / "README.md").read_text(encoding="utf-8")
-    assert filled(readme, lines) == readme
+    for page, way in ((BENCHMARKS.parent / "README.md", "docs/"), (docs / "tables.md", "")):
+        text = page.read_text(encoding="utf-8")
+        assert "<!-- measured: tables -->" in text
+        assert filled(text, lines, way) == text
 
 
 def full_lines():
@@ -258,15 +266,16 @@ def full_lines():
 def test_the_page_of_full_size_says_first_where_another_is_better():
     page = table_full.page_of(full_lines())
     assert page.startswith(
-        "# Tables at full size\n\nOf 2 sets with all their rows (up to 50,000), both with defaults, "
-        "gramian's error is more than 3% above CatBoost's on 1: adult (1.07). On the 1 with categories "
-        "it is 1.071 of it (geometric mean; below it on 0); on the 1 of numbers alone it is 0.500 of it "
-        "(geometric mean; below it on 1); the fit takes 0.8 times as long in the median.\n"
+        "# Tables at full size\n\nOn 2 sets with all their rows (up to 50,000), both with defaults, "
+        "gramian's error is more than 3% above CatBoost's on 1: adult (1.07).\nOn the 1 with categories "
+        "it is 1.071 times CatBoost's in the geometric mean, and lower on 0.\nOn the 1 of numbers alone it "
+        "is 0.500 times CatBoost's in the geometric mean, and lower on 1.\nTraining takes 0.8 times as long "
+        "in the median.\n"
     )
     assert "| adult | 32,000 | 14 with categories | log-loss | 0.3000 | **0.2800** | 0.2900 | 0.9250," in page
     readme = "a <!-- measured: tables at full size -->old<!-- end --> b"
     assert table_full.filled(readme, full_lines()).startswith(
-        "a <!-- measured: tables at full size -->\n\nOf 2 sets"
+        "a <!-- measured: tables at full size -->\n\nOn 2 sets"
     )
 
 
@@ -275,8 +284,10 @@ def test_the_page_of_full_size_is_that_of_the_stored_lines():
     lines = results.read(BENCHMARKS / "results" / "tables_full.jsonl", table_run.TABLE_KEY)
     docs = BENCHMARKS.parent / "docs"
     assert (docs / "tables-full-size.md").read_text(encoding="utf-8") == table_full.page_of(lines)
-    readme = (BENCHMARKS.parent / "README.md").read_text(encoding="utf-8")
-    assert table_full.filled(readme, lines) == readme
+    for page, way in ((BENCHMARKS.parent / "README.md", "docs/"), (docs / "tables.md", "")):
+        text = page.read_text(encoding="utf-8")
+        assert "<!-- measured: tables at full size -->" in text
+        assert table_full.filled(text, lines, way) == text
 
 
 def test_lines_of_several_processors_say_which_methods_ran_where():

@@ -20,7 +20,7 @@ from gramian.comparison import (
     model_bytes,
     search,
 )
-from gramian.comparison.contenders import OnSomeRows, Shape
+from gramian.comparison.contenders import OnSomeRows, ProblemFacts
 from gramian.exceptions import InputError
 
 RNG = np.random.default_rng(0)
@@ -35,7 +35,7 @@ CASES = [(name, task) for name, one in CONTENDERS.items() for task in one.tasks]
 @pytest.mark.parametrize(("name", "task"), CASES)
 def test_every_contender_learns(name, task):
     contender, y = CONTENDERS[name], Y[task]
-    shape = Shape.of(task, X[:200])
+    shape = ProblemFacts.of(task, X[:200])
     rng = np.random.default_rng(1)
     size = contender.sizes[0]
     for settings in (contender.start(shape), contender.draw(rng, shape)):
@@ -113,7 +113,7 @@ def test_few_rows_are_judged_by_folds(monkeypatch):
 def test_one_candidate_is_tried_however_short_the_time():
     found = search(CONTENDERS["nystroem"], X, Y[REGRESSION], REGRESSION, seconds=1e-9)
     assert found.tried == 1
-    assert found.settings == CONTENDERS["nystroem"].start(Shape.of(REGRESSION, X))
+    assert found.settings == CONTENDERS["nystroem"].start(ProblemFacts.of(REGRESSION, X))
 
 
 @pytest.mark.slow
@@ -125,14 +125,14 @@ def test_the_librarys_own_search_chooses_kernel_and_alpha(task):
     assert found.tried > 3
     assert found.n_rows == len(X)
     settings = json.loads(json.dumps(found.settings))
-    shape = Shape.of(task, X)
+    shape = ProblemFacts.of(task, X)
     errors = [
         error_of(task, Y[task], CONTENDERS["gramian"].make(one, shape).fit(X, Y[task]).predict(X))
         for one in (settings, CONTENDERS["gramian"].start(shape))
     ]
     assert errors[0] < errors[1] + 0.05
     few = search(CONTENDERS["gramian"], X[:30], Y[REGRESSION][:30], REGRESSION, seconds=1e-9)
-    assert few.settings == CONTENDERS["gramian"].start(Shape.of(REGRESSION, X[:30]))
+    assert few.settings == CONTENDERS["gramian"].start(ProblemFacts.of(REGRESSION, X[:30]))
 
 
 class Singular(Shifted):
@@ -182,7 +182,7 @@ def test_search_refuses(change, message):
 
 def test_shape_refuses_an_unknown_task():
     with pytest.raises(InputError, match="expected 'regression' or 'classification'"):
-        Shape.of("ranking", X)
+        ProblemFacts.of("ranking", X)
 
 
 def test_measure_and_model_bytes():

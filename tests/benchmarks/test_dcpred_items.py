@@ -80,30 +80,28 @@ def test_verdicts_name_losses():
         lines.append(line("letter", method, "accuracy", value, size=cost))
         lines.append(line("letter", method, "x linear", cost, size=cost))
     said = table_1_verdict(lines)
-    assert "letter: DC-Pred++ reaches 0.95 at 80 times a linear model." in said
-    assert "Within that cost LDKL is next: 0.94 at 60 times" in said
-    assert "At a higher cost LDKL reaches 0.99 at 90 times" in said
-    assert "The paper: 0.959 at 12.8 times its linear model." in said
+    row = "| letter | 0.95 at 80 | 0.959 at 12.8 | LDKL: 0.94 at 60, worse | LDKL: 0.99 at 90 |"
+    assert said.splitlines()[-1] == row
     lines = []
     for method, value, cost in (("DC-Pred++", 0.11, 80.0), ("Fastfood", 0.10, 60.0), ("gm.compress", 0, 1.0)):
         lines.append(line("cadata", method, "rmse", value, size=cost))
         lines.append(line("cadata", method, "x linear", cost, size=cost))
-    assert "Within that cost Fastfood is better: 0.1 at 60 times" in figure_3_verdict(lines)
+    assert "| cadata | 0.11 at 80 | Fastfood: 0.1 at 60, better |  |" in figure_3_verdict(lines)
     lines = [
         line("usps", method, measure, value, landmarks=5)
         for method in ("MEKA", "MEKA, pseudo-landmarks", "Nyström", "Nys-triangle, upper", "Nys-dp, all")
         for measure, value in (("relative error", len(method) / 8), ("x linear", 2.0))
     ]
-    assert meka_verdict(lines).endswith("5.5 to 5.5 times the error at 1 to 1 times the cost.")
+    assert meka_verdict(lines).endswith("| 5.5 to 5.5 | 1 to 1 |")
     lines += [
         {**one, "method": method}
         for one in lines[-2:]
         for method in ("Nys-triangle, lower", "Nys-dp, 4 m drawn")
     ]
-    assert len(figure_1_verdict(lines).splitlines()) == 4
+    assert len(figure_1_verdict(lines).splitlines()) == 6
     lines = [
         line("letter", method, "accuracy", value, landmarks=m)
         for m in (4, 8)
         for method, value in (("α²-weighted k-means", 0.8), ("k-means", 0.4 * m / 4), ("drawn rows", 0.1))
     ]
-    assert "better than plain k-means in 1 of 2 settings" in weights_verdict(lines)
+    assert "| accuracy | 1 of 2 | 1 | 1.5 | 2 |" in weights_verdict(lines)

@@ -11,7 +11,19 @@ import numpy as np
 import pytest
 from serving import boosting, dense, peers
 from serving.clock import Served, batch_nanoseconds, single_nanoseconds
-from serving.page import ABSENT, MARKED, PAGE, PICTURES, beaten, draw, filled, measured, write_report
+from serving.page import (
+    ABSENT,
+    EVERY_MODEL,
+    MARKED,
+    PAGE,
+    PICTURES,
+    beaten,
+    draw,
+    filled,
+    gain,
+    measured,
+    write_report,
+)
 from serving.problems import SETS, _encoded, load
 from serving.run import METHODS, NAMES, read
 
@@ -88,15 +100,17 @@ def test_every_method_of_a_line_has_one_maker():
 def test_the_page_is_filled_from_lines(stored, tmp_path):
     pytest.importorskip("matplotlib")
     lines = read(stored)
-    (tmp_path / PAGE).write_text((DOCS / PAGE).read_text(encoding="utf-8"), encoding="utf-8")
+    for page in (PAGE, EVERY_MODEL):
+        (tmp_path / page).write_text((DOCS / page).read_text(encoding="utf-8"), encoding="utf-8")
     written = list(write_report(lines, tmp_path))
     assert [path.name for path in written] == [
         *(f"make-any-model-fast-{which}.png" for which in PICTURES),
         PAGE,
+        EVERY_MODEL,
     ]
-    text = (tmp_path / PAGE).read_text(encoding="utf-8")
+    assert "figures/make-any-model-fast-batch.png" in (tmp_path / PAGE).read_text(encoding="utf-8")
+    text = (tmp_path / EVERY_MODEL).read_text(encoding="utf-8")
     assert ABSENT not in text
-    assert "figures/make-any-model-fast-batch.png" in text
     for line in lines:
         assert f"| {line['method']} | {line['size']} | {line['error']:.4f} |" in text
     assert filled(text, lines) == text
@@ -127,6 +141,24 @@ def test_a_better_method_is_one_that_is_no_slower_and_errs_clearly_less():
     others = [line("CatBoost", 0.05, 90.0), line("LightGBM", 0.05, 110.0), line("LDKL", 0.099, 10.0)]
     assert beaten([*ours, *others], "a", "batch_ns") == ["CatBoost"]
     assert beaten(others, "a", "batch_ns") == []
+
+
+def test_the_gain_is_that_of_the_most_accurate_fast_model():
+    def line(name, method, error, ns):
+        return {"set": name, "method": method, "error": error, "batch_ns": ns}
+
+    lines = [
+        line("a", "gm.compress", 0.10, 100.0),
+        line("a", "gm.compress", 0.20, 20.0),
+        line("a", "teacher", 0.05, 1000.0),
+        line("b", "gm.compress", 0.10, 50.0),
+        line("b", "teacher", 0.10, 2000.0),
+        line("b", "CatBoost", 0.05, 40.0),
+        line("c", "CatBoost", 0.05, 40.0),
+    ]
+    found = gain(lines)
+    assert (found.n_sets, found.speed, found.error, found.n_beaten) == (2, 25.0, 1.5, 1)
+    assert gain(lines[-1:]) is None
 
 
 @pytest.mark.slow
@@ -228,13 +260,16 @@ def test_stored_lines_are_complete_and_of_one_run():
 
 
 def test_the_page_shows_the_stored_run():
-    text = (DOCS / PAGE).read_text(encoding="utf-8")
     wrong = "run python benchmarks/frontier.py --report docs: the page is not what the stored lines say"
-    assert filled(text, read(frontier.RESULTS)) == text, wrong
-    assert {found[2] for found in MARKED.finditer(text)} == {*PICTURES, "better", "table", "origin"}
+    shown = set()
+    for page in (PAGE, EVERY_MODEL):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        assert filled(text, read(frontier.RESULTS)) == text, wrong
+        shown |= {found[2] for found in MARKED.finditer(text)}
+    assert shown == {*PICTURES, "summary", "better", "table", "origin"}
 
 
 def test_prose_of_the_page_has_no_measured_numbers():
-    text = MARKED.sub("", (DOCS / PAGE).read_text(encoding="utf-8"))
+    text = "".join(MARKED.sub("", (DOCS / page).read_text(encoding="utf-8")) for page in (PAGE, EVERY_MODEL))
     text = re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL)
     assert not re.findall(r"\b\d+(?:[.,]\d+)?\s?(?:ns|µs|us|ms|s|x|%|kB)?\b", text)

@@ -89,7 +89,6 @@ def test_an_interrupted_item_leaves_the_earlier_lines(stored):
 def test_tables_have_the_papers_numbers_beside_ours(stored):
     text = "\n".join(section(PAPER, TABLE, read(stored)))
     assert "| a | ours | rank 10 | 0.25 | 0.125 | 0.50 | 0.5 |" in text
-    assert '`python benchmarks/reproduce.py --only kals --items "table 9"`' in text
 
 
 @pytest.mark.slow
@@ -143,6 +142,15 @@ def test_a_page_is_filled_between_its_markers(stored):
     assert "old" not in text
     assert text.startswith("before\n")
     assert text.endswith("<!-- end -->\nafter\n")
+    assert filled(text, [PAPER], read(stored), "figures") == text
+
+
+def test_a_page_says_once_when_its_items_were_measured(stored):
+    page = "<!-- measured: kals, table 9 -->\n<!-- end -->\n<!-- measured: runs -->\nold\n<!-- end -->\n"
+    text = filled(page, [PAPER], read(stored), "figures")
+    assert "old" not in text
+    assert '`python benchmarks/reproduce.py --only kals --items "table 9"`' in text
+    assert text.count("1 thread | table 9 |") == 1
     assert filled(text, [PAPER], read(stored), "figures") == text
 
 

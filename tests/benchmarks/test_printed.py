@@ -7,6 +7,7 @@ from pathlib import Path
 
 import printed
 import pytest
+from printed_tables import TABLES
 
 pytestmark = pytest.mark.whole  # each configuration is about another page or file
 
@@ -44,6 +45,24 @@ def test_a_page_is_filled() -> None:
     assert printed.filled(new, {"tiles": line}) == new
     with pytest.raises(KeyError):
         printed.filled(page, {})
+
+
+def test_an_output_may_be_shown_as_tables() -> None:
+    text = "\n".join(
+        [
+            "set              d kernel  method                matrix      test        s",
+            "cadata           8 wide    Nystrom, k-means     0.00062    0.5109*    0.02",
+            "pendigits       16 narrow  exact                           0.0030",
+        ]
+    )
+    tables = TABLES["which"](text)
+    assert "| Nystrom, k-means | 0.00062 |  |" in tables
+    assert "| exact |  | 0.0030 |" in tables
+    assert tables.count("| method | cadata, wide | pendigits, narrow |") == 3
+    with pytest.raises(ValueError, match="prints no such row"):
+        TABLES["which"]("head\nx")
+    line = "cadata 2500 rows, gamma 1:   exact 0.5 0.7 s 6 us   auto 0.6 0.3 s 5 us"
+    assert "| cadata 2500 rows, gamma 1 | 0.5, 0.7 s, 6 us | 0.6, 0.3 s, 5 us |" in TABLES["crossover"](line)
 
 
 #: Seconds in prose: a time that was measured belongs into a block made of a stored run.

@@ -26,7 +26,7 @@ import pandas as pd
 from click.testing import Result
 from typer.testing import CliRunner
 
-from gramian.cli import contest
+from gramian.cli import compare
 from gramian.cli.app import app
 from gramian.summary.terminal import renderable
 
@@ -35,8 +35,8 @@ X = RNG.standard_normal((150, 3))
 Y = np.sin(2 * X[:, 0]) + X[:, 1]
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y)
 TEXT = FRAME.assign(y=np.where(Y > 0, "[red]yes", "no"))
-RULES = contest.Rules("regression", 0.2, "200MB", 0, 1)
-HELD = contest.Split(X[:120], Y[:120], X[120:], Y[120:])
+RULES = compare.Rules("regression", 0.2, "200MB", 0, 1)
+HELD = compare.TrainAndTest(X[:120], Y[:120], X[120:], Y[120:])
 
 
 def run(*arguments: Any) -> Result:
@@ -53,7 +53,7 @@ def bad(*arguments: Any) -> str:
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare the seconds that a process takes to begin."""
-    monkeypatch.setattr(contest, "in_fresh_process", lambda work, *arguments: work(*arguments))
+    monkeypatch.setattr(compare, "in_fresh_process", lambda work, *arguments: work(*arguments))
 
 
 @pytest.mark.slow
@@ -103,14 +103,14 @@ def test_peers_get_columns_learned_from_their_own_rows() -> None:
     tables = pytest.importorskip("pyarrow")
     X = tables.table({"a": [1.0, None, 3.0, 5.0], "b": ["x", "y", "x", "y"]})
     X_test = tables.table({"a": [None], "b": ["z"]})
-    encoded = contest.Split(X, np.zeros(4), X_test, np.zeros(1)).encoded()
+    encoded = compare.TrainAndTest(X, np.zeros(4), X_test, np.zeros(1)).encoded()
     np.testing.assert_array_equal(encoded.X, [[1, 0, 1, 0], [3, 1, 0, 1], [3, 0, 1, 0], [5, 0, 0, 1]])
     np.testing.assert_array_equal(encoded.X_test, [[3, 1, 0, 0]])
     assert HELD.encoded() is HELD
 
 
 def test_a_fresh_process_is_another_one() -> None:
-    assert contest.in_fresh_process(os.getpid) != os.getpid()
+    assert compare.in_fresh_process(os.getpid) != os.getpid()
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -122,11 +122,11 @@ def test_gramian_keeps_to_memory_threads_and_time(monkeypatch: pytest.MonkeyPatc
         raise gm.InputError("enough")
 
     with monkeypatch.context() as patched:
-        patched.setattr(contest, "measure", measure)
-        assert contest.contend("gramian", HELD, RULES).failure == "InputError: enough"
+        patched.setattr(compare, "measure", measure)
+        assert compare.contend("gramian", HELD, RULES).failure == "InputError: enough"
     (params,) = made
     assert (params["memory_budget"], params["n_jobs"], params["time_limit"]) == ("200MB", 1, 0.2)
-    entry = contest.contend("gramian", HELD, replace(RULES, memory="1kB"))
+    entry = compare.contend("gramian", HELD, replace(RULES, memory="1kB"))
     assert entry.failure is not None
     assert "at least" in entry.failure
 
@@ -139,9 +139,9 @@ def test_the_search_gets_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) 
         given.append(seconds)
         return SearchResult({"kernel": "rbf", "gamma": 0.3, "alpha": 0.1}, 0.5, 3, 1, 96, 2.0)
 
-    monkeypatch.setattr(contest, "search", search)
-    entry = contest.contend("nystroem", HELD, replace(RULES, seconds=10.0))
-    assert given == [contest.SEARCH_SHARE * 10.0]
+    monkeypatch.setattr(compare, "search", search)
+    entry = compare.contend("nystroem", HELD, replace(RULES, seconds=10.0))
+    assert given == [compare.SEARCH_SHARE * 10.0]
     assert (entry.tried, entry.failed, entry.search_error, entry.search_seconds) == (3, 1, 0.5, 2.0)
     assert entry.seconds == 2.0 + entry.fit_seconds
 
@@ -152,14 +152,14 @@ def test_what_a_fit_warns_of_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         gm.KernelSVC(max_iter=1, gamma=0.3).fit(X, Y > 0)
         return Measured(0.5, 1.0, 0.1, math.nan, 1000)
 
-    monkeypatch.setattr(contest, "measure", measure)
-    entry = contest.contend("boosting", HELD, RULES)
+    monkeypatch.setattr(compare, "measure", measure)
+    entry = compare.contend("boosting", HELD, RULES)
     assert any("max_iter" in text for text in entry.warnings)
-    shown = told(renderable(contest.summary([entry], HELD, RULES)))
+    shown = told(renderable(compare.summary([entry], HELD, RULES)))
     assert "Warning: HistGradientBoosting: the objective" in shown
     assert "unknown" in shown  # the peak, where the system does not tell
     assert "took" in shown  # more than its time
-    assert contest.record([entry], HELD, RULES, "t.csv")["methods"][0]["peak_bytes"] is None
+    assert compare.record([entry], HELD, RULES, "t.csv")["methods"][0]["peak_bytes"] is None
 
 
 def test_a_method_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,9 +170,9 @@ def test_a_method_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) 
             raise ValueError("no [bold] rows")
         return call(name, *arguments)
 
-    monkeypatch.setattr(contest, "in_fresh_process", work)
-    found = list(contest.entries(HELD, RULES))
-    summary = contest.summary(found, HELD, RULES)
+    monkeypatch.setattr(compare, "in_fresh_process", work)
+    found = list(compare.entries(HELD, RULES))
+    summary = compare.summary(found, HELD, RULES)
     assert [row[0] for row in summary.grids[0].rows] == ["gramian"]
     assert "HistGradientBoosting failed: its process was ended by the system" in " ".join(summary.warnings)
     assert "Nystroem + ridge failed: ValueError: no [bold] rows" in told(renderable(summary))
@@ -182,39 +182,39 @@ def test_where_all_fail_the_command_does(monkeypatch: pytest.MonkeyPatch, tmp_pa
     def work(*_: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(contest, "in_fresh_process", work)
+    monkeypatch.setattr(compare, "in_fresh_process", work)
     FRAME.to_csv(tmp_path / "t.csv", index=False)
     assert "no method could be fitted" in bad("compare", tmp_path / "t.csv", "--target", "y")
 
 
 def test_the_best_comes_first() -> None:
     entries = [
-        contest.Entry("b", error=0.2, tried=10, fit_seconds=0.05, search_seconds=0.1),
-        contest.Entry("broken", failure="X"),
-        contest.Entry("a", error=0.1, tried=99, fit_seconds=0.05, search_seconds=0.1),
+        compare.Entry("b", error=0.2, tried=10, fit_seconds=0.05, search_seconds=0.1),
+        compare.Entry("broken", failure="X"),
+        compare.Entry("a", error=0.1, tried=99, fit_seconds=0.05, search_seconds=0.1),
     ]
-    summary = contest.summary(entries, HELD, RULES)
+    summary = compare.summary(entries, HELD, RULES)
     assert [row[0] for row in summary.grids[0].rows] == ["a", "b"]
     assert summary.note == "The smallest error is that of a."
 
 
 def test_few_settings_give_no_verdict() -> None:
     entries = [
-        contest.Entry("gramian", error=0.1, tried=1_200, fit_seconds=0.05, search_seconds=0.1),
-        contest.Entry("boosting", error=0.2, tried=1, fit_seconds=0.05, search_seconds=0.1),
+        compare.Entry("gramian", error=0.1, tried=1_200, fit_seconds=0.05, search_seconds=0.1),
+        compare.Entry("boosting", error=0.2, tried=1, fit_seconds=0.05, search_seconds=0.1),
     ]
-    note = contest.summary(entries, HELD, RULES).note
+    note = compare.summary(entries, HELD, RULES).note
     assert note.startswith("No verdict: the time was too short. Settings tried: gramian 1,200, boosting 1.")
     assert note.endswith("Give all of them more --seconds.")
 
 
 def test_measured_processes_have_sleeping_openmp_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    assert contest.in_fresh_process(os.getenv, "OMP_WAIT_POLICY") == "passive"
+    assert compare.in_fresh_process(os.getenv, "OMP_WAIT_POLICY") == "passive"
     assert "OMP_WAIT_POLICY" not in os.environ
     assert quiet_environment()["OMP_WAIT_POLICY"] == "passive"
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    assert contest.in_fresh_process(os.getenv, "OMP_WAIT_POLICY") == "active"
+    assert compare.in_fresh_process(os.getenv, "OMP_WAIT_POLICY") == "active"
     assert quiet_environment()["OMP_WAIT_POLICY"] == "active"
 
 

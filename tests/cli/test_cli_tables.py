@@ -336,7 +336,7 @@ def test_options_say_which_model_is_meant() -> None:
     for options in plain:
         assert not for_tables(asked(**options), table)
     assert not for_tables(asked(), Path("t.npz"))
-    assert settings.checked(asked(), Path("t.svm"))[0].kernel == "rbf"
+    assert settings.check_settings(asked(), Path("t.svm"))[0].kernel == "rbf"
     for own, said in (({"metric": "full"}, "--metric"), ({"time_limit": 1.0}, "--time-limit")):
         with pytest.raises(gm.InputError, match=f"{said} belongs to the table model, but --gamma selects"):
             for_tables(asked(gamma=0.1, **own), table)

@@ -157,7 +157,7 @@ def quick(monkeypatch):
     )
     speeds = [forest.Speed("slow", 0.9, 5000.0, 1.0), forest.Speed("fast", 0.91, 50.0, 2.0)]
     monkeypatch.setattr(forest, "made_fast", lambda out: speeds)
-    learned = island.Learned(2_000_000, 4.0, 2e8, 2.7e8, 0.07)
+    learned = island.IslandReport(2_000_000, 4.0, 2e8, 2.7e8, 0.07)
     monkeypatch.setattr(island, "learn", lambda out, memory: learned)
     monkeypatch.setattr(island, "pictures", lambda out: [Picture("Learned", "A map.", "data:,")])
 

@@ -15,7 +15,7 @@ import gramian as gm
 
 pytest.importorskip("pyarrow")
 
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats import csv_dialect, text
 from gramian.data.formats.csv_dialect import Dialect
 from gramian.data.opening import open_table
@@ -50,7 +50,7 @@ def read(folder: Path, content: str, **options: object) -> list[tuple[str | None
     path = folder / "t.csv"
     path.write_bytes(content.encode())
     header = tuple(rows_of(content, str(options.get("sep", ",")))[0])
-    table = open_table(path, Choice(text=header, **options))  # type: ignore[arg-type]
+    table = open_table(path, FileOptions(text=header, **options))  # type: ignore[arg-type]
     columns = table.columns(slice(0, table.shape[0])).to_pydict()
     return list(zip(*columns.values(), strict=True))
 
@@ -133,7 +133,7 @@ def test_rows_of_odd_files(content: str, rows: int, tmp_path: Path) -> None:
     for name in ("t.csv", "t.csv.gz"):
         data = content.encode()
         (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-        assert open_table(tmp_path / name, Choice()).shape[0] == rows
+        assert open_table(tmp_path / name, FileOptions()).shape[0] == rows
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_rows_of_odd_files(content: str, rows: int, tmp_path: Path) -> None:
 def test_quotes_that_swallow_rows_are_named(content: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(gm.InputError, match=f"(?s){said}.*double it and put the whole value in quotes"):
-        open_table(tmp_path / "t.csv", Choice())
+        open_table(tmp_path / "t.csv", FileOptions())
 
 
 def test_a_row_without_end_stops_the_search_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,4 +157,4 @@ def test_a_row_without_end_stops_the_search_for_it(tmp_path: Path, monkeypatch: 
     lines = [f"{k},x" for k in range(200)]
     (tmp_path / "t.csv").write_text("\n".join(["a,b", *lines[:50], '50,"x', *lines[51:]]))
     with pytest.raises(gm.InputError, match=r"Row 50 of .* never ends: '\"x\\n51,x"):
-        open_table(tmp_path / "t.csv", Choice())
+        open_table(tmp_path / "t.csv", FileOptions())

@@ -201,23 +201,23 @@ class TestOnCollections:
             return first_two
 
         with pytest.MonkeyPatch.context() as patch:
-            from gramian.data import tasks
+            from gramian.data import distributed_rows
 
-            patch.setattr(tasks, "ROUND_TASKS", 1)
-            patch.setattr(tasks, "TASK_ROWS", 1)
+            patch.setattr(distributed_rows, "ROUND_TASKS", 1)
+            patch.setattr(distributed_rows, "TASK_ROWS", 1)
             whole = model().fit(dX, dy)
-            patch.setattr(tasks.TaskParts, "rounds", broken(tasks.TaskParts.rounds))
+            patch.setattr(distributed_rows.TaskParts, "rounds", broken(distributed_rows.TaskParts.rounds))
             patch.setattr("gramian.compression.checkpoint.SHARE", 1e9)
             with pytest.raises(Stopped):
                 model(checkpoint=tmp_path / "c").fit(dX, dy)
         assert 0 < sum(seen) < N
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tasks, "ROUND_TASKS", 1)
-            patch.setattr(tasks, "TASK_ROWS", 1)
+            patch.setattr(distributed_rows, "ROUND_TASKS", 1)
+            patch.setattr(distributed_rows, "TASK_ROWS", 1)
             assert (model(checkpoint=tmp_path / "c").fit(dX, dy).predict(X) == whole.predict(X)).all()
 
 
-class TestSentRows:
+class TestScatteredRows:
     def test_rows_of_this_machine(self, client, rows):
         X, Y, w = rows
         there = model(engine=DaskEngine(client, part_bytes="30KB"), fit_intercept=True).fit(X, Y, w)
@@ -370,7 +370,7 @@ def test_progress_comes_with_each_part(client, rows, tmp_path):
 
     source = DaskEngine(client).rows(da.from_array(rows[0], chunks=500))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gramian.data.tasks.TASK_ROWS", 1)
+        patch.setattr("gramian.data.distributed_rows.TASK_ROWS", 1)
         assert [*source.rounds(count, sum, progress=progress)] == [(N, N)]
     assert sum(seen) == N
     assert len(seen) > 1
@@ -382,7 +382,7 @@ def test_a_round_holds_one_total_for_each_thread(client, rows):
 
     source = DaskEngine(client).rows(da.from_array(rows[0], chunks=500))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gramian.data.tasks.TASK_ROWS", 1)
+        patch.setattr("gramian.data.distributed_rows.TASK_ROWS", 1)
         ((_, found),) = source.rounds(append, lambda totals: [one for total in totals for one in total])
     assert [k for _, k in found] == [500] * 8
     assert sum(begun for begun, _ in found) == 2

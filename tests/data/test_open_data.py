@@ -121,7 +121,7 @@ files = pytest.mark.parametrize("write", FILES, ids=lambda write: write.__name__
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Pieces of a few hundred rows, so that a few thousand rows are many pieces."""
-    monkeypatch.setattr("gramian.data.pieces.PIECE_BYTES", 1 << 12)
+    monkeypatch.setattr("gramian.data.storage.PIECE_BYTES", 1 << 12)
     monkeypatch.setattr(text, "TEXT_BYTES", 1 << 12)
 
 

@@ -142,7 +142,7 @@ def test_numbers_of_several_types_in_the_parts_of_a_data_set(tmp_path):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr("gramian.data.pieces.PIECE_BYTES", 1 << 8)
+    monkeypatch.setattr("gramian.data.storage.PIECE_BYTES", 1 << 8)
     monkeypatch.setattr(text, "TEXT_BYTES", 1 << 8)
 
 

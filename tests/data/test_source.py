@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from gramian.data import ArraySource, RowSource, as_source
 from gramian.data.source import row_blocks, sample_rows
+from gramian.data.values import too_large
 from gramian.exceptions import InputError
 
 X = np.arange(60.0).reshape(20, 3)
@@ -145,3 +146,9 @@ def test_errors():
         as_source([[1.0, 2.0]])
     with pytest.raises(InputError, match=r"X has shape \(3,\); expected one row a sample.*reshape\(-1, 1\)"):
         as_source(np.zeros(3))
+
+
+@pytest.mark.parametrize("kind", ["int8", "int64"])
+def test_the_least_whole_number_has_a_size(kind):
+    rows = np.array([[np.iinfo(kind).min, 0], [1, 2]], kind)
+    assert too_large(rows) is too_large(sp.csr_matrix(rows)) is None

@@ -14,7 +14,7 @@ for extra in ("pyarrow", "pandas"):
 
 import pandas as pd
 
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats import text
 from gramian.data.opening import open_table
 from gramian.data.stored_table import StoredTable
@@ -41,7 +41,7 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
 
 def read(path: Path, **options: object) -> tuple[StoredTable, object]:
     """Return a table and all of its columns."""
-    table = open_table(path, Choice(**options))
+    table = open_table(path, FileOptions(**options))
     return table, table.columns(slice(0, table.shape[0]))
 
 
@@ -87,7 +87,7 @@ def test_blocks_are_those_of_the_whole(
         frame.to_parquet(path, index=False, row_group_size=70)
     else:
         path = write(frame, tmp_path / f"t{suffix}")
-    table = open_table(path, Choice(target="y", keep_bytes=keep_bytes))
+    table = open_table(path, FileOptions(target="y", keep_bytes=keep_bytes))
     whole = table.columns(slice(0, n))
     assert whole["c"].to_pylist() == frame.c.astype(float).tolist()
     assert whole["d"].to_pylist() == frame.d.tolist()
@@ -110,7 +110,7 @@ def test_only_files_whose_rows_fit_stay_in_memory(tmp_path: Path, monkeypatch: p
     path = write(frame, tmp_path / "t.csv")
     kept, most = [], 0
     for keep_bytes in (0.0, 8_000.0, np.inf):
-        table = open_table(path, Choice(target="y", keep_bytes=keep_bytes))
+        table = open_table(path, FileOptions(target="y", keep_bytes=keep_bytes))
         assert table.columns(slice(0, 2000))["a"].to_pylist() == frame.a.tolist()
         kept.append(len(table._reader._kept["rows"]))
         most = len(table.storage.pieces)

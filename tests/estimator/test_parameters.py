@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 import gramian as gm
 from gramian.approximations.setup import FitSetup
 from gramian.data.source import as_source
-from gramian.data.taken import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows
@@ -30,7 +30,7 @@ def test_a_precomputed_kernel_has_the_values_of_the_rows_however_they_are_taken(
     own = KernelParameters("precomputed")
     assert own.precomputed
     assert not KernelParameters(gm.Gaussian()).precomputed
-    for source in (StoredRows(stored), TakenRows(StoredRows(stored), np.arange(3))):
+    for source in (StoredRows(stored), SubsetRows(StoredRows(stored), np.arange(3))):
         found = own.of(source)
         assert isinstance(found, Precomputed)
         np.testing.assert_array_equal(found(source.rows(slice(0, 3))), (X @ X.T)[:3, :3])

@@ -11,7 +11,7 @@ from html_page import Page, told
 
 import gramian as gm
 from gramian.summary import Grid, Shown, Summary, short, spread_grid
-from gramian.summary.html import body, folded, fragment
+from gramian.summary.html import body, fragment, tables_html
 
 NASTY = "<b>&\"'</td>[red]"
 
@@ -36,7 +36,7 @@ def test_html_shows_every_text_as_it_is(write):
 
 def test_details_are_folded_unless_asked_for():
     assert "<details open>" not in body(SAMPLE)
-    assert folded([*SAMPLE.grids, *SAMPLE.grids], opened=1).count("<details open>") == 1
+    assert tables_html([*SAMPLE.grids, *SAMPLE.grids], opened=1).count("<details open>") == 1
 
 
 def test_style_leaves_the_colour_of_text_to_the_page():

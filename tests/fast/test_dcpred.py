@@ -9,8 +9,8 @@ from sklearn.svm import SVC
 
 import gramian as gm
 from gramian._numerics import design_cutoff
-from gramian.fast.dcpred.leaf import returned
-from gramian.fast.dcpred.local_models import Loss
+from gramian.fast.dcpred.leaf import bounded_values
+from gramian.fast.dcpred.local_models import LocalLoss
 from gramian.kernels import Cauchy
 
 
@@ -70,7 +70,7 @@ class TestAlgorithm1:
             W = inverse @ gm.Gaussian(6.0**-0.5)(X[rows]) @ inverse.T
             f = C @ leaf.beta + leaf.bias
             # The optimum on Ḡ: ᾱ = −C ℓ′(f), f = Ḡ ᾱ + b, Σ ᾱ = 0.
-            alpha = -10.0 * Loss(loss, 0.01).slopes(y[rows], f)[0]
+            alpha = -10.0 * LocalLoss(loss, 0.01).slopes(y[rows], f)[0]
             np.testing.assert_allclose(C @ W @ C.T @ alpha + leaf.bias, f, atol=1e-4)
             assert abs(alpha.sum()) < 1e-3
 
@@ -105,7 +105,7 @@ def test_a_prediction_is_its_leaf_s_formula(labels):
             c = gm.Gaussian(6.0**-0.5)(NEW[rows], leaf.columns.landmarks)
             products = c[:, leaf.columns.left] * c[:, leaf.columns.right]
             expected[rows] += np.hstack([c, products]) @ leaf.beta
-            expected[rows] = returned(expected[rows], leaf.bias, *leaf.limits)
+            expected[rows] = bounded_values(expected[rows], leaf.bias, *leaf.limits)
     found = model.decision_function(NEW)
     np.testing.assert_allclose(found.reshape(len(NEW), q), expected, atol=1e-10)
     chosen = (expected[:, 0] > 0).astype(int) if q == 1 else expected.argmax(axis=1)

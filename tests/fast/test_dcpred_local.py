@@ -12,7 +12,7 @@ import gramian as gm
 from gramian._tiles import row_slices
 from gramian.fast.dcpred import local_models
 from gramian.fast.dcpred.fitting import exact_svm
-from gramian.fast.dcpred.local_models import WIDTHS, Loss, exact_duals, fit_linear
+from gramian.fast.dcpred.local_models import WIDTHS, LocalLoss, exact_duals, fit_linear
 
 LOSSES = ("ridge", "squared_hinge", "logistic", "hinge")
 RNG = np.random.default_rng(2)
@@ -34,7 +34,7 @@ def objective(loss, w, b, y=SIGN, costs=COSTS, features=PHI):
     return 0.5 * w @ w + costs @ loss.value(y, features @ w + b)
 
 
-@pytest.mark.parametrize("loss", [Loss(name, 0.3) for name in LOSSES], ids=LOSSES)
+@pytest.mark.parametrize("loss", [LocalLoss(name, 0.3) for name in LOSSES], ids=LOSSES)
 def test_slopes_are_the_derivatives(loss):
     f = np.linspace(-3, 3, 41)[:, None] + 0.007
     y, h = np.array([[-1.0, 1.0]]), 1e-6
@@ -46,7 +46,7 @@ def test_slopes_are_the_derivatives(loss):
 
 def test_the_rounded_hinge_exceeds_the_hinge_by_a_quarter_of_its_width():
     f, y = np.linspace(-2, 3, 1001), np.ones(1001)
-    over = Loss("hinge", 0.2).value(y, f) - np.maximum(0.0, 1.0 - f)
+    over = LocalLoss("hinge", 0.2).value(y, f) - np.maximum(0.0, 1.0 - f)
     assert over.min() >= 0
     assert over.max() == pytest.approx(0.05)
 
@@ -54,7 +54,7 @@ def test_the_rounded_hinge_exceeds_the_hinge_by_a_quarter_of_its_width():
 @pytest.mark.parametrize("name", ["logistic", "squared_hinge"])
 def test_losses_of_wild_scores_are_finite(name):
     y, f = np.array([1.0, 1.0, -1.0]), np.array([1e4, -1e4, 1e4])
-    loss = Loss(name)
+    loss = LocalLoss(name)
     assert np.isfinite([loss.value(y, f), *loss.slopes(y, f)]).all()
 
 
@@ -72,8 +72,8 @@ def test_linear_fits_agree_with_scikit_learn(C, intercept):
     if intercept:
         svc = SVC(kernel="linear", tol=1e-8).fit(PHI, SIGN, costs)
         hinge = ours["hinge"]
-        found = objective(Loss("hinge", 1e-12), hinge.weights[:, 0], hinge.bias[0], costs=costs)
-        best = objective(Loss("hinge", 1e-12), svc.coef_[0], svc.intercept_[0], costs=costs)
+        found = objective(LocalLoss("hinge", 1e-12), hinge.weights[:, 0], hinge.bias[0], costs=costs)
+        best = objective(LocalLoss("hinge", 1e-12), svc.coef_[0], svc.intercept_[0], costs=costs)
         assert best <= found <= best + costs.sum() * WIDTHS[-1] / 4
     else:
         # liblinear would penalise the bias.
@@ -87,7 +87,7 @@ def test_linear_fits_agree_with_scikit_learn(C, intercept):
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradient_vanishes_and_scipy_finds_nothing_lower(name):
     found = fit(name)
-    loss = Loss(name, WIDTHS[-1])
+    loss = LocalLoss(name, WIDTHS[-1])
     start = np.append(found.weights[:, 0], found.bias[0])
     least = minimize(lambda p: objective(loss, p[:-1], p[-1]), start, method="BFGS", options={"gtol": 1e-8})
     assert objective(loss, start[:-1], start[-1]) <= least.fun + 1e-8
@@ -157,7 +157,7 @@ class TestExactDuals:
             bias = np.median((self.y - f)[free])
             np.testing.assert_allclose((self.y * (f + bias))[free], 1.0, atol=2e-3)
             return
-        loss = Loss(name)
+        loss = LocalLoss(name)
         bias = minimize(
             lambda b: self.costs @ loss.value(self.y, f + b[0]), [0.0], method="Powell", tol=1e-14
         )

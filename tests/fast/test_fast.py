@@ -19,17 +19,17 @@ from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.base import FastKernelModel
 from gramian.fast.cost import dummy, parse_cost
-from gramian.fast.learning.copies import Pool
+from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.leaves import Limit, learn_together
-from gramian.fast.learning.lesson import Lesson
-from gramian.fast.learning.loss import Leaf, Targets, gradients, settle
+from gramian.fast.learning.loss import LeafRows, WeightedTargets, gradients, settle
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
-from gramian.fast.learning.units import first_units, sharpest, units_at
+from gramian.fast.learning.rbf_units import first_units, sharpest, units_at
+from gramian.fast.learning.training_set import TrainingSet
 from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
 from gramian.fast.serving.router import fit_router
-from gramian.fast.serving.tiles import Tiles
+from gramian.fast.serving.tiles import LeafTiles
 from gramian.search import search
 
 SMALL = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
@@ -43,7 +43,7 @@ def rows():
 def test_tiles_hold_each_row_once_beside_rows_of_its_leaf():
     labels = np.random.default_rng(1).integers(7, size=500)
     labels[labels == 3] = 2  # an empty leaf
-    tiles = Tiles.of(labels, 7, height=8)
+    tiles = LeafTiles.of(labels, 7, height=8)
     values = np.arange(500.0)[:, None]
     spread = tiles.spread(values.T)
     assert spread.shape == (1, len(tiles.leaves), 8)
@@ -101,8 +101,8 @@ def test_units_find_the_units_that_made_the_values(rows):
     rng = np.random.default_rng(1)
     centers, scales = rng.normal(size=(3, 3)), np.log([[0.8, 1.0, 1.2], [1.0] * 3, [0.9] * 3])
     values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
-    targets = Targets(values, np.ones(700))
-    leaf = Leaf.of(rows, targets)
+    targets = WeightedTargets(values, np.ones(700))
+    leaf = LeafRows.of(rows, targets)
     start = first_units(rows, targets, 3, np.random.default_rng(0))
     Q, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(300), Engine(1))
     z = rows @ Q
@@ -115,7 +115,7 @@ def test_units_find_the_units_that_made_the_values(rows):
 
 def test_clipped_targets_are_met_from_beyond():
     values = np.array([[1.0], [-1.0], [0.5]])
-    targets = Targets(values, np.ones(3), -1.0, 1.0)
+    targets = WeightedTargets(values, np.ones(3), -1.0, 1.0)
     np.testing.assert_array_equal(targets.working(np.array([[3.0], [-2.0], [3.0]])), [[3.0], [-2.0], [0.5]])
     np.testing.assert_array_equal(targets.working(np.array([[0.0], [0.0], [0.0]])), values)
 
@@ -144,8 +144,8 @@ def test_copies_are_labelled_by_the_teacher(rows):
     errors = []
     for at in (0, 80, 160):
         some, fresh = rows[at : at + 80], rows[240:]
-        held = Lesson(fresh, teacher(fresh), np.ones(len(fresh)))
-        lesson = Lesson(some, teacher(some), np.ones(80), teacher)
+        held = TrainingSet(fresh, teacher(fresh), np.ones(len(fresh)))
+        lesson = TrainingSet(some, teacher(some), np.ones(80), teacher)
         trainers = [trainer_of(one, held, np.eye(3)) for one in (lesson, replace(lesson, teacher=None))]
         errors.append([trainer.fitted(Shape(0, 8, 3)).loss for trainer in trainers])
     taught, alone = np.sum(errors, axis=0)
@@ -260,7 +260,7 @@ def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows,
     rng = np.random.default_rng(6)
     values, ends = rng.normal(size=(700, outputs)), (-1.0, 1.0) if bounded else (None, None)
     values = np.clip(values, *ends) if bounded else values
-    leaf = Leaf.of(rows, Targets(values, rng.random(700), *ends))
+    leaf = LeafRows.of(rows, WeightedTargets(values, rng.random(700), *ends))
     Q, own = rng.normal(size=(3, 2)), rng.normal(size=(4, 4)) * [1.0, 1.0, 0.1, 0.1]
 
     def value(Q, own):  # with bounds the weights are the best ones only after many updates of the targets
@@ -280,8 +280,8 @@ def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows,
 def test_learning_together_finds_directions_that_the_metric_missed(rows):
     truth = np.array([[1.0], [0.5], [0.0]])
     values = np.sin(3.0 * rows @ truth)
-    targets = Targets(values, np.ones(700))
-    leaf = Leaf.of(rows.astype(np.float32), targets)
+    targets = WeightedTargets(values, np.ones(700))
+    leaf = LeafRows.of(rows.astype(np.float32), targets)
     wrong = np.array([[0.6], [0.7], [0.4]])
     start = first_units(rows @ wrong, targets, 6, np.random.default_rng(0))
     Q, (found,) = learn_together(wrong, [start], [leaf], Limit(200), Engine(1))
@@ -293,8 +293,8 @@ def test_learning_together_finds_directions_that_the_metric_missed(rows):
 
 def test_units_are_no_sharper_than_float32_predicts(rows):
     spikes = np.where(np.arange(700) % 50 == 0, 1.0, 0.0)[:, None]
-    targets = Targets(spikes, np.ones(700))
-    leaf = Leaf.of(rows, targets)
+    targets = WeightedTargets(spikes, np.ones(700))
+    leaf = LeafRows.of(rows, targets)
     start = first_units(rows, targets, 8, np.random.default_rng(0))
     _, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(100), Engine(1))
     assert found.log_scales.max() > start.log_scales.max() + 0.5
@@ -359,7 +359,7 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
     def teacher(X):
         return np.clip(3.0 * np.sin(2 * X[:, :1]) + X[:, 1:2], -1.0, 1.0)
 
-    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
+    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
     learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
     trainer = trainer_of(learned, held, np.eye(3))
     trial = trainer.begun("teacher", Shape(0, 6, 3))
@@ -392,7 +392,7 @@ def test_a_search_goes_on_with_the_nearest_shapes(rows):
     def clock(shape):
         return shape.operations(3, 1)
 
-    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
+    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
     learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
     ended = []
 

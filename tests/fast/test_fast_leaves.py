@@ -7,12 +7,12 @@ import pytest
 
 import gramian.fast.learning.loss as loss_module
 from gramian.engine import Engine
-from gramian.fast.learning.copies import BLOCK_ROWS, COPY_WEIGHT, MIXED, Pool, between, two_valued
-from gramian.fast.learning.distill import Effort, Shape, alone, begin, together
+from gramian.fast.learning.augmentation import BLOCK_ROWS, COPY_WEIGHT, MIXED, Pool, between, two_valued
+from gramian.fast.learning.distill import Shape, StageLimits, alone, begin, together
 from gramian.fast.learning.leaves import Limit, learn_alone
-from gramian.fast.learning.lesson import Lesson
-from gramian.fast.learning.loss import Leaf, Targets, gradients, settle
-from gramian.fast.learning.units import first_units, flattest, units_at
+from gramian.fast.learning.loss import LeafRows, WeightedTargets, gradients, settle
+from gramian.fast.learning.rbf_units import first_units, flattest, units_at
+from gramian.fast.learning.training_set import TrainingSet
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +73,9 @@ def test_the_loss_and_its_gradient_are_those_of_dense_least_squares(rows, output
     monkeypatch.setattr(loss_module, "TILE_ROWS", tile)
     rng = np.random.default_rng(2)
     weights = np.full(700, 0.7) if even else rng.random(700)
-    targets = Targets(rng.normal(size=(700, outputs)), weights)
+    targets = WeightedTargets(rng.normal(size=(700, outputs)), weights)
     own = np.column_stack([rng.normal(size=(4, 3)), 0.1 * rng.normal(size=(4, 3))])
-    leaf = Leaf.of(rows, targets)
+    leaf = LeafRows.of(rows, targets)
     assert len(leaf.tiles) == -(-700 // tile)
     state = settle(leaf, own[:, :3], own[:, 3:], over=Engine(2).map)
     assert state.objective == pytest.approx(objective(rows, targets, own[:, :3], own[:, 3:]), rel=1e-10)
@@ -91,7 +91,7 @@ def test_the_loss_and_its_gradient_are_those_of_dense_least_squares(rows, output
 
 def test_targets_are_not_written_to(rows):
     values = teacher(rows)
-    leaf = Leaf.of(rows, Targets(values, np.ones(700)))
+    leaf = LeafRows.of(rows, WeightedTargets(values, np.ones(700)))
     state = settle(leaf, rows[:3], np.zeros((3, 3)))
     gradients(state, directions=True)
     np.testing.assert_array_equal(
@@ -103,19 +103,19 @@ def test_a_leaf_finds_the_units_that_made_its_values(rows):
     rng = np.random.default_rng(1)
     centers, scales = rng.normal(size=(3, 3)), np.log([[0.8, 1.0, 1.2], [1.0] * 3, [0.9] * 3])
     values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
-    targets = Targets(values, np.ones(700))
+    targets = WeightedTargets(values, np.ones(700))
     start = first_units(rows, targets, 3, np.random.default_rng(0))
-    found = learn_alone(Leaf.of(rows, targets), start, Limit(300))
+    found = learn_alone(LeafRows.of(rows, targets), start, Limit(300))
     assert np.abs(found(rows) - values).max() < 1e-2
     none = first_units(rows, targets, 0, np.random.default_rng(0))
-    same = learn_alone(Leaf.of(rows, targets), none, Limit(10))
+    same = learn_alone(LeafRows.of(rows, targets), none, Limit(10))
     np.testing.assert_allclose(same.linear, none.linear, atol=1e-12)
 
 
 def test_a_unit_that_is_flat_stays_one(rows):
     # Beside a far outlier log s went to −6,100, and the unit of length 1/s = inf gave 0/0.
-    targets = Targets(np.sign(rows[:, :1]), np.ones(700))
-    leaf = Leaf.of(rows, targets)
+    targets = WeightedTargets(np.sign(rows[:, :1]), np.ones(700))
+    leaf = LeafRows.of(rows, targets)
     start = first_units(rows, targets, 3, np.random.default_rng(0))
     start = replace(start, log_scales=np.vstack([[-6100.0] * 3, start.log_scales[1:]]))
     found = learn_alone(leaf, start, Limit(20))
@@ -124,7 +124,7 @@ def test_a_unit_that_is_flat_stays_one(rows):
 
 
 def test_stages_go_on_from_one_another(rows):
-    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
+    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
     shape, engine = Shape(2, 6, 3), Engine(2)
     some = pool(lesson).rows(4_000)
     first = begin(some, shape, np.eye(3), (np.zeros(3), np.ones(3)), np.random.default_rng(0), engine)
@@ -142,7 +142,7 @@ def test_stages_go_on_from_one_another(rows):
 @pytest.mark.parametrize("n_levels", [0, 2])
 def test_any_number_of_threads_learns_the_same_bits(rows, n_levels, monkeypatch):
     monkeypatch.setattr(loss_module, "TILE_ROWS", 500)
-    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
+    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
     found = []
     for threads in (1, 3):
         some, engine = pool(lesson).rows(2_000), Engine(threads)
@@ -159,7 +159,7 @@ def test_the_teacher_answers_once_for_each_row(rows):
         asked.append(len(X))
         return teacher(X)
 
-    lesson = Lesson(rows, teacher(rows), np.ones(700), counted)
+    lesson = TrainingSet(rows, teacher(rows), np.ones(700), counted)
     one = pool(lesson)
     assert len(one.rows(500).scaled) == 500
     assert not asked
@@ -170,7 +170,7 @@ def test_the_teacher_answers_once_for_each_row(rows):
     np.testing.assert_array_equal(more.scaled[:5_000], first.scaled)
     assert len(asked) == (1 if 700 + asked[0] >= 9_000 else 2)
     np.testing.assert_allclose(more.targets.values, teacher(np.float64(more.scaled)), atol=1e-5)
-    other = Lesson(rows[:40] + 0.5, teacher(rows[:40] + 0.5), np.ones(40), counted)
+    other = TrainingSet(rows[:40] + 0.5, teacher(rows[:40] + 0.5), np.ones(40), counted)
     count = len(asked)
     joined = one.joined(other).rows(9_000)
     np.testing.assert_array_equal(joined.scaled[40:], more.scaled[:-40])
@@ -182,8 +182,8 @@ def test_the_teacher_answers_once_for_each_row(rows):
 
 
 def test_a_shape_wants_rows_by_its_numbers():
-    effort, shape = Effort(5, 12.0, 4_000, 1e12), Shape(2, 6, 3)
+    effort, shape = StageLimits(5, 12.0, 4_000, 1e12), Shape(2, 6, 3)
     numbers = 4 * (6 * 7 + 4) + 9
     assert effort.rows(shape, 3, 1) == 12 * numbers
-    assert Effort(5, 12.0, 900, 1e12).rows(shape, 3, 1) == 900
-    assert Effort(5, 12.0, 900, 1.0).rows(shape, 3, 1) == 800  # never fewer than 200 a leaf
+    assert StageLimits(5, 12.0, 900, 1e12).rows(shape, 3, 1) == 900
+    assert StageLimits(5, 12.0, 900, 1.0).rows(shape, 3, 1) == 800  # never fewer than 200 a leaf

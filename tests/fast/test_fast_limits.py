@@ -13,7 +13,7 @@ import gramian as gm
 import gramian.fast.base as fast_base
 import gramian.fast.cost as fast_cost
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
-from gramian.fast.base import parted
+from gramian.fast.base import split_held_out
 from gramian.fast.cost import dummy
 from gramian.fast.fidelity import Fidelity, warn_if_low
 from gramian.fast.learning.distill import Shape
@@ -97,7 +97,7 @@ def test_the_time_of_a_shape_grows_with_its_units() -> None:
         seen.append(shape.n_units)
         return {0: 1.0, 2: 4.0, 16: 3.0, 64: 12.0}[shape.n_units]  # 16 units were disturbed less than 2
 
-    times = [fast_cost.interpolated(Shape(2, u, 3), timed) for u in (0, 2, 8, 16, 40, 64)]
+    times = [fast_cost.interpolate_time(Shape(2, u, 3), timed) for u in (0, 2, 8, 16, 40, 64)]
     assert times == [1.0, 4.0, 4.0, 4.0, 8.0, 12.0]
     assert 256 not in seen
 
@@ -202,7 +202,7 @@ def test_a_class_of_one_row_is_never_held_out(seed: int) -> None:
     X, y = rng.standard_normal((20, 3)), np.array([*range(6), *rng.integers(6, 8, 14)])
     model = gm.FastKernelClassifier(n_levels=0, n_units=4, n_directions=2, random_state=seed).fit(X, y)
     assert set(model.predict(X)) <= set(range(8))
-    held, kept = parted(rng.permutation(20), y)
+    held, kept = split_held_out(rng.permutation(20), y)
     assert len(held) == 3
     assert sorted([*held, *kept]) == list(range(20))
     assert set(y[kept]) == set(y)
@@ -210,7 +210,7 @@ def test_a_class_of_one_row_is_never_held_out(seed: int) -> None:
 
 def test_held_out_rows_are_those_of_the_order_where_no_class_is_lost() -> None:
     order = np.random.default_rng(0).permutation(40)
-    held, kept = parted(order, np.zeros(40, int))
+    held, kept = split_held_out(order, np.zeros(40, int))
     np.testing.assert_array_equal(np.concatenate([held, kept]), order)
 
 

@@ -23,8 +23,8 @@ from sklearn.tree import DecisionTreeClassifier
 import gramian as gm
 from gramian.estimator.answers import probabilities
 from gramian.exceptions import AccuracyWarning, InputError
-from gramian.fast.fidelity import explained, same_class
-from gramian.fast.probabilities import Calibration, smoothed
+from gramian.fast.fidelity import explained_variance, same_class
+from gramian.fast.probabilities import Calibration, smooth_labels
 from gramian.fast.stored import KnownRows
 
 SMALL = {"n_levels": 1, "n_units": 6, "n_directions": 2, "random_state": 0}
@@ -221,15 +221,15 @@ def test_fidelity_is_the_agreement_on_held_out_rows():
     same = same_class(near, told, weights)
     assert same.value == pytest.approx(np.average(near.argmax(1) == told.argmax(1), weights=weights))
     assert same.n_rows == 400
-    r2 = explained(near, told, np.ones(400))
+    r2 = explained_variance(near, told, np.ones(400))
     left, whole = ((told - near) ** 2).sum(), ((told - told.mean(axis=0)) ** 2).sum()
     assert r2.value == pytest.approx(1 - left / whole)
     draws = [RNG.integers(400, size=400) for _ in range(400)]
-    resampled = [explained(near[i], told[i], np.ones(400)).value for i in draws]
+    resampled = [explained_variance(near[i], told[i], np.ones(400)).value for i in draws]
     assert r2.standard_error == pytest.approx(np.std(resampled), rel=0.3)
     resampled = [same_class(near[i], told[i], np.ones(400)).value for i in draws]
     assert same_class(near, told, np.ones(400)).standard_error == pytest.approx(np.std(resampled), rel=0.3)
-    assert explained(np.ones((5, 1)), np.ones((5, 1)), np.ones(5)).value == 1.0
+    assert explained_variance(np.ones((5, 1)), np.ones((5, 1)), np.ones(5)).value == 1.0
     assert same_class(told, told, np.ones(400)).standard_error > 0
 
 
@@ -260,7 +260,7 @@ def test_a_calibration_gives_back_what_made_the_values():
     two = np.array([[0.9, 0.1], [0.3, 0.7], [0.5, 0.5]])
     exact = Calibration.fit(2 * two[:, 1:] - 1, two, np.ones(3))
     np.testing.assert_allclose(probabilities(exact.log_odds(2 * two[:, 1:] - 1)), two, atol=1e-3)
-    separated = Calibration.fit(np.array([[1.0], [-1.0]]), smoothed(np.array([1, 0]), 2), np.ones(2))
+    separated = Calibration.fit(np.array([[1.0], [-1.0]]), smooth_labels(np.array([1, 0]), 2), np.ones(2))
     assert np.isfinite(separated.log_odds(np.array([[50.0]]))).all()
 
 

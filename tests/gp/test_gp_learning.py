@@ -11,7 +11,7 @@ import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.gp import composite
-from gramian.gp.composite import Block, Composite, Prior, neighbour_blocks
+from gramian.gp.composite import Composite, CompositeBlock, Prior, neighbour_blocks
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.learning import block_sizes
 
@@ -22,7 +22,11 @@ HYPER = Hyperparameters(1.3 * gm.Matern((0.7, 3.0, 0.2), nu=1.5), 0.05)
 
 
 def blocks():
-    return [Block(X[:40], Y[:40]), Block(X[50:130], Y[50:130]), Block(X[200:215], Y[200:215])]
+    return [
+        CompositeBlock(X[:40], Y[:40]),
+        CompositeBlock(X[50:130], Y[50:130]),
+        CompositeBlock(X[200:215], Y[200:215]),
+    ]
 
 
 def test_the_likelihood_of_blocks_is_the_sum_of_normal_densities():
@@ -42,7 +46,7 @@ def test_the_likelihood_of_blocks_is_the_sum_of_normal_densities():
 
 
 def test_a_covariance_that_cannot_be_factorised_is_the_worst_value():
-    twice = Block(np.repeat(X[:5], 2, axis=0), np.arange(10.0)[:, None])
+    twice = CompositeBlock(np.repeat(X[:5], 2, axis=0), np.arange(10.0)[:, None])
     objective = Composite([twice], HYPER, Prior(HYPER.theta, np.full(5, np.inf)))
     value, slope = objective.loss(np.append(HYPER.theta[:-1], np.nan))
     assert value >= 1e20
@@ -105,7 +109,7 @@ def test_each_feature_gets_the_lengthscale_that_it_needs():
 
 
 def test_an_end_at_a_bound_is_told_by_name():
-    with pytest.warns(gm.AccuracyWarning, match=r"ended at the bounds of signal variance.*Widen bounds"):
+    with pytest.warns(gm.AccuracyWarning, match=r"bounds of signal variance \([\d.]+\).*Widen bounds"):
         model = gm.GaussianProcessRegressor(bounds=(0.9, 1.1), random_state=0).fit(X, Y[:, 0])
     assert model.learning_.at_bounds
 

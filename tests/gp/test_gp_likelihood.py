@@ -15,7 +15,7 @@ from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.gp.gradient import gradient
-from gramian.gp.likelihood import Evidence, Observations, evidence
+from gramian.gp.likelihood import MarginalLikelihood, Observations, evidence
 from gramian.gp.prior import with_kernel
 from gramian.kernels import Cauchy, Gaussian, Laplacian, Linear, Matern, Polynomial
 from gramian.kernels.gradient import contracted_diagonal, log_parameters, with_log_parameters
@@ -45,12 +45,12 @@ def built(builder, kernel, rows=X):
     return settled.build(source, kernel, dtype=np.float64, rng=np.random.default_rng(1), engine=ENGINE)
 
 
-def at(features, kernel, theta, data) -> Evidence:
+def at(features, kernel, theta, data) -> MarginalLikelihood:
     there = with_kernel(features, with_log_parameters(kernel, theta[:-1]), ENGINE)
     return evidence(there, float(np.exp(theta[-1])), data)
 
 
-def dense_covariance(found: Evidence) -> np.ndarray:
+def dense_covariance(found: MarginalLikelihood) -> np.ndarray:
     source = as_source(X)
     operator = operator_of(found.features, source, chunk_rows=64, engine=ENGINE, stored_diagonal=True)
     return operator.to_dense() + found.noise * np.eye(len(X))
@@ -86,7 +86,7 @@ def test_likelihood_and_gradient_are_those_of_the_dense_formulas(name, method):
     np.testing.assert_allclose(fast, differences, atol=1e-7 * scale)
 
 
-def fits(found: Evidence) -> np.ndarray:
+def fits(found: MarginalLikelihood) -> np.ndarray:
     operator = operator_of(found.features, as_source(X), chunk_rows=64, engine=ENGINE)
     return operator.diagonal()
 

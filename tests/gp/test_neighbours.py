@@ -24,7 +24,7 @@ from gramian.gp.nearest import NearestRows
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.sizes import takes_neighbours
 from gramian.kernels import Cauchy
-from gramian.kernels.gradient import contracted
+from gramian.kernels.gradient import contract
 from gramian.kernels.stacks import stacked_contraction, stacked_grams
 from gramian.outer_product import average_gradient_outer_product
 
@@ -263,7 +263,7 @@ def test_contractions_of_stacks_are_those_of_each_set():
     weights = RNG.standard_normal((4, 6, 6))
     weights += weights.transpose(0, 2, 1)
     for kernel in KERNELS.values():
-        expected = sum(contracted(kernel, x, x, w) for x, w in zip(points, weights, strict=True))
+        expected = sum(contract(kernel, x, x, w) for x, w in zip(points, weights, strict=True))
         np.testing.assert_allclose(
             stacked_contraction(kernel, points, weights), expected, rtol=1e-8, atol=1e-9
         )

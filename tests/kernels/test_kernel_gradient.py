@@ -8,7 +8,7 @@ import pytest
 import gramian as gm
 from gramian.exceptions import InputError
 from gramian.kernels import Cauchy, Cosine, FunctionKernel, OnFeatures, PoweredExponential
-from gramian.kernels.gradient import contracted, log_parameters, with_log_parameters
+from gramian.kernels.gradient import contract, log_parameters, with_log_parameters
 from gramian.kernels.precomputed import Precomputed
 
 KERNELS = [
@@ -42,7 +42,7 @@ def test_equals_differences(kernel):
     X, Z, W = rng.random((70, 3)) + 5.0, rng.random((9, 3)) + 5.0, rng.standard_normal((70, 9))
     Z[:4] = X[:4]
     theta = log_parameters(kernel)
-    found = contracted(kernel, X, Z, W)
+    found = contract(kernel, X, Z, W)
     assert found.shape == theta.shape
     for p in range(len(theta)):
         step = np.zeros(len(theta))

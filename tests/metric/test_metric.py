@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import gramian as gm
 from gramian.data.distributed import Partitioned
 from gramian.data.fingerprint import fingerprint
-from gramian.data.mapped import MappedRows, mapped
+from gramian.data.mapped import MappedRows, map_rows
 from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import ArraySource, row_blocks
 from gramian.exceptions import InputError
+from gramian.metric.from_gradients import FLOOR, metric_of
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import Differentiable, outer_product
-from gramian.metric.rule import FLOOR, metric_of
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 4)) * [1.0, 2.0, 0.5, 3.0]
@@ -106,7 +106,7 @@ def test_rows_of_another_width():
 
 def test_mapped_rows_compose_and_read_alike():
     scaler = Scaler.of(Moments.of(X))
-    rows = mapped(mapped(ArraySource(X), scaler), Metric(matrix=A))
+    rows = map_rows(map_rows(ArraySource(X), scaler), Metric(matrix=A))
     expected = ((X - X.mean(axis=0)) / X.std(axis=0)) @ A
     assert rows.shape == (50, 3)
     assert rows.dtype == np.float64
@@ -126,9 +126,9 @@ def test_mapped_rows_of_files_are_told_apart():
         fingerprint(rows)
         for rows in (
             source,
-            mapped(source, Scaler.of(Moments.of(X))),
-            mapped(source, Metric(scales=[1.0, 1.0, 1.0, 2.0])),
-            mapped(source, Metric(scales=[1.0, 1.0, 1.0, 3.0])),
+            map_rows(source, Scaler.of(Moments.of(X))),
+            map_rows(source, Metric(scales=[1.0, 1.0, 1.0, 2.0])),
+            map_rows(source, Metric(scales=[1.0, 1.0, 1.0, 3.0])),
         )
     }
     assert len(prints) == 4

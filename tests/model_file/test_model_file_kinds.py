@@ -27,7 +27,7 @@ from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels.columns import dense
 from gramian.model_file.estimators import KNOWN
 from gramian.model_file.recipes import RECIPES
-from gramian.model_file.records import Records
+from gramian.model_file.records import PartRecords
 from gramian.solvers.solution import Solution
 
 RNG = np.random.default_rng(0)
@@ -191,7 +191,7 @@ def stored(value: Any) -> Any:
         return [stored(each) for each in value]
     if isinstance(value, Plan):
         return str(value)
-    values = Records({})
+    values = PartRecords({})
     text = json.dumps(values.write("value", value))
     return text, {name: array.tobytes() for name, array in values.arrays.items()}
 
@@ -286,7 +286,7 @@ def test_baselines_and_functions_are_refused(tmp_path: Path) -> None:
 
 
 def test_arrays_keep_the_order_of_their_axes() -> None:
-    values = Records({})
+    values = PartRecords({})
     cube = RNG.random((3, 4, 5))
     for array in (cube, cube.transpose(2, 0, 1), cube[:, :, 0], np.asfortranarray(cube), cube[:, ::2]):
         found = values.read(json.loads(json.dumps(values.write("a", array))))

@@ -18,7 +18,7 @@ pytest.importorskip("matplotlib")
 pd = pytest.importorskip("pandas")
 
 from gramian.reporting.effects import segments
-from gramian.reporting.inspected import inspected
+from gramian.reporting.inspected import rows_to_inspect
 
 RNG = np.random.default_rng(0)
 N = 220
@@ -98,7 +98,7 @@ def test_without_rows_it_shows_what_the_model_tells(tmp_path: Path) -> None:
 
 def test_effects_are_means_of_predictions() -> None:
     model = gm.TabularRegressor(random_state=0).fit(FRAME[:160], Y[:160])
-    found = inspected(model, FRAME, np.arange(160, 220))
+    found = rows_to_inspect(model, FRAME, np.arange(160, 220))
     assert found is not None
     town = next(column for column in found.columns if column.name == "town")
     effect = found.effect(town, np.array([0, 1]))[:, 0]
@@ -107,14 +107,14 @@ def test_effects_are_means_of_predictions() -> None:
         np.testing.assert_allclose(effect[code], expected, rtol=1e-5)
     area = next(column for column in found.columns if column.name == "area")
     complete = FRAME[160:].dropna()
-    found = inspected(model, complete, np.arange(len(complete)))
+    found = rows_to_inspect(model, complete, np.arange(len(complete)))
     effect = found.effect(area, np.array([0.25]))[0, 0]
     np.testing.assert_allclose(effect, model.predict(complete.assign(area=0.25)).mean(), rtol=1e-5)
 
 
 def test_segments_are_roots_of_mean_squares() -> None:
     model = gm.KernelRidge(0.1, gamma=4.0).fit(X, Y)
-    found = inspected(model, X, np.arange(N))
+    found = rows_to_inspect(model, X, np.arange(N))
     errors = np.where(X[:, 0] > np.median(X[:, 0]), 4.0, 1.0)
     (grid,) = segments(found, errors, "RMSE")
     worst = grid.rows[0]

@@ -143,6 +143,12 @@ def test_relative_residual_of_a_zero_column_is_what_is_left():
     assert relative_residual(np.array([0.5, 0.0]), np.array([1.0, 0.0])) == 0.5
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_relative_residuals_hold_squares_that_overflow_or_vanish(unit):
+    right = np.array([[3.0, 0.0], [4.0, 1.0]])
+    assert relative_residual(0.01 * unit * right, unit * right) == pytest.approx(0.01)
+
+
 class TestBlock:
     @pytest.mark.slow
     def test_columns_help_each_other(self):

@@ -13,7 +13,7 @@ from gramian.engine import Engine
 from gramian.exact.preconditioner import RootAndBlocks
 from gramian.landmarks.pivoting import rpcholesky_factor
 from gramian.operators import KernelOperator
-from gramian.solvers.trace import LeaveOneOut, StochasticValue, lanczos_quadrature
+from gramian.solvers.trace import LeaveOneOutTrace, StochasticValue, lanczos_quadrature
 from gramian.spectra import effective_dimension, leverage_scores, log_determinant
 
 N = 300
@@ -35,7 +35,7 @@ class TestLeaveOneOut:
     @pytest.mark.parametrize("lengthscale", LENGTHSCALES)
     def test_trace_and_its_standard_error(self, lengthscale):
         A = matrix(lengthscale)
-        found = [LeaveOneOut(A.__matmul__, N, 16, np.random.default_rng(s)).trace() for s in SEEDS]
+        found = [LeaveOneOutTrace(A.__matmul__, N, 16, np.random.default_rng(s)).trace() for s in SEEDS]
         gaps = np.array([f - N for f in found])
         errors = np.array([f.standard_error for f in found])
         assert (np.abs(gaps) < 4 * errors).mean() >= 0.98
@@ -48,28 +48,28 @@ class TestLeaveOneOut:
         A = matrix(lengthscale) + np.diag(np.linspace(0.0, 1.0, N))
         covered = []
         for seed in range(20):
-            value, error = LeaveOneOut(A.__matmul__, N, 24, np.random.default_rng(seed)).diagonal()
+            value, error = LeaveOneOutTrace(A.__matmul__, N, 24, np.random.default_rng(seed)).diagonal()
             covered.append(np.abs(value - np.diag(A)) < 2.1 * error)
         assert np.mean(covered) >= 0.9
 
     def test_low_rank_is_exact(self):
         F = points(d=5)
-        seen = LeaveOneOut((F @ F.T).__matmul__, N, 12, np.random.default_rng(0))
+        seen = LeaveOneOutTrace((F @ F.T).__matmul__, N, 12, np.random.default_rng(0))
         assert seen.exact
         assert seen.trace() == pytest.approx((F**2).sum(), rel=1e-12)
         np.testing.assert_allclose(seen.diagonal()[0], (F**2).sum(axis=1), rtol=1e-9)
-        zero = LeaveOneOut(np.zeros((N, N)).__matmul__, N, 12, np.random.default_rng(0))
+        zero = LeaveOneOutTrace(np.zeros((N, N)).__matmul__, N, 12, np.random.default_rng(0))
         assert zero.trace() == 0.0
 
     def test_low_rank_beats_a_plain_sample(self):
         A = matrix(4.0)
         plain = np.sqrt(2.0 * (A**2).sum() / 32)
-        found = LeaveOneOut(A.__matmul__, N, 16, np.random.default_rng(0)).trace()
+        found = LeaveOneOutTrace(A.__matmul__, N, 16, np.random.default_rng(0)).trace()
         assert found.standard_error < 0.01 * plain
 
     def test_bad_input(self):
         with pytest.raises(gm.InputError, match="take 2 to 300"):
-            LeaveOneOut(matrix(1.0).__matmul__, N, 1, np.random.default_rng(0))
+            LeaveOneOutTrace(matrix(1.0).__matmul__, N, 1, np.random.default_rng(0))
 
 
 class TestQuadrature:

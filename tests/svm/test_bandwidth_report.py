@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.metrics import f1_score
 
 import gramian as gm
-from gramian.svm.bandwidth_report import _drawn, _Problem
+from gramian.svm.bandwidth_report import _BandwidthProblem, _draw_rows
 
 GRID = (0.1, 0.4, 1.6)
 
@@ -74,7 +74,7 @@ def test_f1_is_scikit_learns_with_weights_too():
     rng = np.random.default_rng(3)
     found, w = np.where(rng.random(len(y)) < 0.2, 1 - codes, codes), rng.random(len(y))
     for weights in (None, w):
-        problem = _Problem(X, codes, weights, 2, gm.KernelSVC(), 0)
+        problem = _BandwidthProblem(X, codes, weights, 2, gm.KernelSVC(), 0)
         ours = problem._f1(found, np.arange(len(y)))
         np.testing.assert_allclose(ours, f1_score(codes, found, average=None, sample_weight=weights))
 
@@ -113,7 +113,7 @@ def test_sparse_rows_frames_and_sources_give_the_same():
 
 def test_small_classes_of_a_sample_are_topped_up_and_weighted():
     codes = np.repeat([0, 1, 2], [9000, 900, 100])
-    numbers, weights = _drawn(codes, np.arange(3), 5, 600, np.random.default_rng(0))
+    numbers, weights = _draw_rows(codes, np.arange(3), 5, 600, np.random.default_rng(0))
     assert np.bincount(codes[numbers]).tolist() == [540, 100, 100]
     mass = np.bincount(codes[numbers], weights)
     np.testing.assert_allclose(mass / mass.sum(), [0.9, 0.09, 0.01])

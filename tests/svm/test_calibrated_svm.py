@@ -16,3 +16,14 @@ def test_both_calibrations_agree(classes):
     theirs = CalibratedClassifierCV(machine, cv=3, ensemble=False).fit(X, y).predict_proba(X)
     own = gm.KernelSVC(C=1.0, gamma=2.0, probability=True, random_state=0).fit(X, y).predict_proba(X)
     assert np.abs(theirs - own).mean() < 0.03
+
+
+@pytest.mark.parametrize("n", [20, 60])
+def test_units_of_weights_do_not_matter_where_c_is_searched(n):
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    y, w = X[:, 0] + 0.3 * X[:, 1] ** 3 > 0, np.random.default_rng(1).random(n)
+    found = [
+        gm.KernelSVC(C="auto", probability=True, random_state=0).fit(X, y, weights).predict_proba(X)
+        for weights in (w, 4.0 * w)
+    ]
+    assert np.array_equal(*found)

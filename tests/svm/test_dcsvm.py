@@ -12,8 +12,8 @@ import gramian as gm
 from gramian.engine import Engine
 from gramian.landmarks.partition import CenterPartition
 from gramian.svm.divide import decomposition
+from gramian.svm.divide.active_set_cg import solve_faces
 from gramian.svm.divide.decomposition import Dual, refine
-from gramian.svm.divide.faces import solve_faces
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.interior import interior_point
 from gramian.svm.divide.levels import Hierarchy, climb, cluster_rows

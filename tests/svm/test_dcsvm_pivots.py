@@ -169,13 +169,13 @@ class TestPivots:
 
     def test_small_components_are_solved_together(self, monkeypatch):
         """A kernel so narrow that K is the identity: a component a row, of which a few steps can do many."""
-        sizes, solve = [], pivots._Part.solve
+        sizes, solve = [], pivots._PivotPart.solve
 
         def counted(self, *sets):
             sizes.append(len(self.index))
             return solve(self, *sets)
 
-        monkeypatch.setattr(pivots._Part, "solve", counted)
+        monkeypatch.setattr(pivots._PivotPart, "solve", counted)
         X, y, _ = islands(300)
         numbers = np.append(np.arange(200), np.full(100, 1000))  # of a cluster's rows, with others left out
         found, lower, upper = pivoted(X, y, gm.Gaussian(1e-6), numbers, 5.0)

@@ -16,7 +16,7 @@ from gramian.compression.plan import make_plan
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
-from gramian.solvers.newton_system import Point
+from gramian.solvers.newton_system import NewtonPoint
 from gramian.solvers.solution import Status
 from gramian.svm import newton_check
 
@@ -135,7 +135,7 @@ def test_the_check_makes_no_copy_of_the_bases():
     builder = MultiResolutionBuilder(root_rank=200, rank=100, n_blocks=6)
     plan = make_plan(builder, Workload(*X.shape, 1, 8), Resources(np.dtype(np.float32), 1, 10**8))
     features = plan.build(as_source(X), gm.Gaussian(2.0), rng=rng, engine=Engine(1))
-    point = Point.zeros(features.rank, 1)
+    point = NewtonPoint.zeros(features.rank, 1)
     tracemalloc.start()
     try:
         wide, _ = newton_check.PreciseCheck(features, None, 0)._precise(point, len(X))

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import gramian as gm
 from gramian.data.source import as_source
 from gramian.solvers.newton import Minimum
-from gramian.solvers.newton_system import Point
+from gramian.solvers.newton_system import NewtonPoint
 from gramian.svm import newton_training
 from gramian.svm.newton_start import LEAST_ROWS, MOST_ROWS, nested_samples, row_bytes, sample_sizes
 
@@ -97,7 +97,10 @@ def test_no_gram_matrix_of_all_rows_where_few_are_active(monkeypatch):
 def test_the_better_of_two_minima_is_kept_output_by_output():
     first, second = (
         Minimum(
-            Point(np.full((2, k), v), np.full((2, k), v), np.full(k, v)), np.full(k, v), np.array(gaps), 5
+            NewtonPoint(np.full((2, k), v), np.full((2, k), v), np.full(k, v)),
+            np.full(k, v),
+            np.array(gaps),
+            5,
         )
         for v, k, gaps in ((1.0, 3, [0.1, 0.2, 0.3]), (2.0, 2, [0.15, 0.25]))
     )

@@ -18,11 +18,11 @@ from gramian.data.source import ArraySource
 from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
-from gramian.tables.boosting.boosted import UNSEEN, joined
+from gramian.tables.boosting.boosted import UNSEEN, join_code
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.training import boosting
-from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, Setting, with_boosting
+from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, TreeSetting, with_boosting
 from gramian.tables.training.fit import LastFit
 from gramian.tables.training.gain import adds
 
@@ -40,7 +40,7 @@ def quick(monkeypatch):
 @pytest.fixture
 def usual(monkeypatch):
     """Only the usual setting in few rounds, and scikit-learn's parameters for it."""
-    monkeypatch.setattr(boosting, "_chosen", lambda settings, *_: settings[0])
+    monkeypatch.setattr(boosting, "_choose_setting", lambda settings, *_: settings[0])
     monkeypatch.setattr(boosting, "FEW", 50)
     own = {"max_leaf_nodes": SETTINGS[0].leaves, "min_samples_leaf": SETTINGS[0].leaf_rows}
     return COMMON | own | {"learning_rate": RATE, "warm_start": False}
@@ -91,7 +91,7 @@ def test_numbers_are_those_of_boosting_on_joined_groups(weighted, usual):
 
 
 def test_categories_may_be_sets(monkeypatch, usual):
-    monkeypatch.setattr(boosting, "SETTINGS", (Setting(sets=True),))
+    monkeypatch.setattr(boosting, "SETTINGS", (TreeSetting(sets=True),))
     X, codes = hot(600)
     y = X[:, 0] * (codes == 1) + (codes == 2)
     found, _ = learned(given(X, y), False, whole(600))
@@ -108,13 +108,13 @@ def test_categories_may_be_sets(monkeypatch, usual):
 def test_another_setting_must_be_clearly_better(better):
     X, _ = hot()
     y = X[:, 0] * X[:, 4] if better else np.random.default_rng(1).standard_normal(300)
-    few, many = Setting(leaves=2), Setting(leaves=16)
+    few, many = TreeSetting(leaves=2), TreeSetting(leaves=16)
     task = boosting._Task.of(given(X, y), GROUPS, False, 0)
 
     def loss(setting):
         return boosting._loss(task.learner(np.arange(200), setting, 0.1), np.arange(200, 300), 100)
 
-    assert boosting._chosen((few, many), loss, None) == (many if better else few)
+    assert boosting._choose_setting((few, many), loss, None) == (many if better else few)
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_the_code_of_a_category_is_its_mean(usual):
     found, _ = learned(given(X, y), False, whole(600))
     order = np.argsort(found.codes)
     assert order.tolist() in ([1, 2, 0], [0, 2, 1])
-    assert joined(np.zeros((1, 5)), GROUPS, found.codes)[0, 2] == 0.0
+    assert join_code(np.zeros((1, 5)), GROUPS, found.codes)[0, 2] == 0.0
 
 
 @pytest.mark.slow
@@ -248,6 +248,42 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows():
     assert other.boosted is None
     assert not other.contributions.kept
     np.testing.assert_array_equal(other.values, fit.values)
+
+
+def test_kernel_models_that_hardly_lower_the_loss_are_not_asked():
+    rng = np.random.default_rng(0)
+    y, trees, ours = (rng.standard_normal((500, 1)) for _ in range(3))
+
+    def loss(values, held):
+        return float(np.mean((values - y[held]) ** 2))
+
+    fit = LastFit((), (), np.arange(500), y + trees + 30.0 * ours, (), "")
+    found = fit.beside("trees", y + trees).mixed(loss)
+    assert found.share == 1.0
+    assert found.contributions.kept
+    assert found.contributions.boosting_alone
+    np.testing.assert_array_equal(found.values, y + trees)
+    assert found.judged(None, loss, True).members == []
+
+    class Refusing:
+        n_features_in_, n_jobs = 2, 1
+
+        def _decision(self, X):
+            raise AssertionError
+
+    class Trees:
+        def of(self, X, engine):
+            return X[:, :1]
+
+    X = rng.standard_normal((5, 2))
+    np.testing.assert_array_equal(
+        RidgeMean.of([Refusing()], [1.0], boosted=Trees(), share=1.0).predict(X), X[:, 0]
+    )
+    calibration = Calibration(0.0, boosting=1.0)
+    mean = RidgeMean.of([Refusing()], [1.0], np.array(["a", "b"]), calibration, Trees())
+    np.testing.assert_array_equal(mean.decision_function(X), X[:, 0])
+    assert calibration.boosting_alone
+    assert not Calibration().boosting_alone
 
 
 def test_a_term_of_boosting_in_the_log_odds():

@@ -68,13 +68,13 @@ def test_the_latest_rows_are_held_out_and_equal_times_stay_together() -> None:
 def test_a_fit_respects_groups(estimator: Any, by: str, monkeypatch: Any) -> None:
     X, y = grouped()
     y = y if estimator is gm.TabularRegressor else y > 0
-    parts, kept = tabular_fit._averaged, []
+    parts, kept = tabular_fit._average, []
 
     def spied(members: Any, held: Any, loss: Any) -> Any:
         kept.append((members, held))
         return parts(members, held, loss)
 
-    monkeypatch.setattr(tabular_fit, "_averaged", spied)
+    monkeypatch.setattr(tabular_fit, "_average", spied)
     groups: Any = "group" if by == "name" else X.pop("group")
     model = estimator(**QUICK).fit(X, y, groups=groups)
     codes = pd.factorize(grouped()[0]["group"])[0]
@@ -108,9 +108,9 @@ def test_a_fit_respects_time(by: str, monkeypatch: Any) -> None:
     day = rng.permutation(300)
     X = pd.DataFrame({"x": rng.random(300), "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(day, "D")})
     kept = []
-    real = tabular_fit._averaged
+    real = tabular_fit._average
     monkeypatch.setattr(
-        tabular_fit, "_averaged", lambda members, held, loss: kept.append(held) or real(members, held, loss)
+        tabular_fit, "_average", lambda members, held, loss: kept.append(held) or real(members, held, loss)
     )
     time: Any = "day" if by == "dates" else day
     model = gm.TabularRegressor(**QUICK).fit(X, X["x"] + 0.01 * day, time=time)

@@ -9,7 +9,7 @@ import pytest
 
 import gramian as gm
 from gramian.fast.probabilities import Calibration
-from gramian.summary import rounded
+from gramian.summary import round_decimals
 
 QUICK: dict[str, Any] = {
     "kernel": "gaussian",
@@ -69,8 +69,8 @@ def test_log_odds_name_the_terms_that_are_there(weights: Calibration, expected: 
 
 
 def test_numbers_are_rounded_to_what_matters() -> None:
-    assert rounded("k(l=1.2247448713915892, m=0.5) v1.1234567") == "k(l=1.2247, m=0.5) v1.1234567"
-    assert rounded("3.00000001e-07 12345678.1234567") == "3e-07 1.2346e+07"
+    assert round_decimals("k(l=1.2247448713915892, m=0.5) v1.1234567") == "k(l=1.2247, m=0.5) v1.1234567"
+    assert round_decimals("3.00000001e-07 12345678.1234567") == "3e-07 1.2346e+07"
     X, y = table(60)
     model = gm.KernelRidge(alpha=0.1 + 0.2, kernel=gm.Gaussian(2**0.5)).fit(X, y)
     assert facts_of(model)["kernel"] == "Gaussian(lengthscale=1.4142)"

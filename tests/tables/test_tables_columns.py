@@ -19,7 +19,7 @@ from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import as_table
 from gramian.exceptions import InputError
 from gramian.tables import EncodedRows, TableColumns
-from gramian.tables.tally import COUNTED, Tally
+from gramian.tables.column_statistics import COUNTED, ColumnStatistics
 
 pd = pytest.importorskip("pandas")
 
@@ -295,7 +295,7 @@ def test_the_most_frequent_hundred_have_places():
 
 @pytest.mark.slow
 def test_counts_of_very_many_values_lose_none_that_matters():
-    tally = Tally("x", 0)
+    tally = ColumnStatistics("x", 0)
     rng = np.random.default_rng(0)
     n, step = 4 * COUNTED, COUNTED // 2
     values = rng.permutation(

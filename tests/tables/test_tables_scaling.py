@@ -284,7 +284,7 @@ def test_targets_of_bad_input(y, options, text):
 
 
 def test_pickles_and_model_files(tmp_path):
-    from gramian.model_file.records import Records
+    from gramian.model_file.records import PartRecords
 
     X, y = skewed(300), np.exp(np.random.default_rng(0).standard_normal(300))
     columns = TableColumns.learn(np.column_stack([X.astype(object), np.tile(["a", "b", None], 100)]))
@@ -295,8 +295,8 @@ def test_pickles_and_model_files(tmp_path):
         transform = TargetTransform.learn(y, how)
         parts = (columns, scaling, transform)
         arrays = {}
-        stored = Records(arrays).write("parts", parts)
-        for read in (pickle.loads(pickle.dumps(parts)), Records(arrays).read(stored)):
+        stored = PartRecords(arrays).write("parts", parts)
+        for read in (pickle.loads(pickle.dumps(parts)), PartRecords(arrays).read(stored)):
             assert read[0] == columns
             np.testing.assert_array_equal(read[1].apply(read[0].encode(table)), scaling.apply(encoded))
             np.testing.assert_array_equal(read[2].forward(y), transform.forward(y))

@@ -14,12 +14,12 @@ import pytest
 from sklearn.metrics import log_loss
 
 import gramian as gm
+from gramian.estimator.display import shown_summary
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.shown import shown_summary
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
 from gramian.metric.metric import Metric
-from gramian.model_file.records import Records
+from gramian.model_file.records import PartRecords
 from gramian.tables import base as tabular_base
 from gramian.tables.descent import Descent
 from gramian.tables.effort import EFFORTS
@@ -330,8 +330,8 @@ def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> Non
     X = rng.random((3500, 2))
     y = np.sin(8 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.3 * rng.standard_normal(3500)
     kept = []
-    averaged = tabular_fit._averaged
-    monkeypatch.setattr(tabular_fit, "_averaged", lambda *given: kept.append(given[0]) or averaged(*given))
+    averaged = tabular_fit._average
+    monkeypatch.setattr(tabular_fit, "_average", lambda *given: kept.append(given[0]) or averaged(*given))
     monkeypatch.setattr(tabular_fit, "NEAR", 10.0)
     for memory, methods in (("50MB", ["exact", "multiresolution"]), ("100MB", ["exact", "exact"])):
         kept.clear()
@@ -345,9 +345,9 @@ def test_beside_boosting_a_second_approximate_model_waits_for_the_first(monkeypa
     rng = np.random.default_rng(0)
     X = rng.random((600, 2))
     y = np.sin(8 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.3 * rng.standard_normal(600)
-    asked, averaged = [], tabular_fit._averaged
+    asked, averaged = [], tabular_fit._average
     monkeypatch.setattr(tabular_fit, "adds", lambda *given: asked.append(given) or adds)
-    monkeypatch.setattr(tabular_fit, "_averaged", lambda *given: asked.append(given[0]) or averaged(*given))
+    monkeypatch.setattr(tabular_fit, "_average", lambda *given: asked.append(given[0]) or averaged(*given))
     monkeypatch.setattr(tabular_fit, "NEAR", 10.0)
     monkeypatch.setattr(ModelFactory, "exact", lambda self: None)
     quick = {**QUICK, "kernel": "auto", "include": ("boosting",)}
@@ -669,7 +669,7 @@ def test_model_files_give_the_same_model(kind: str, request: Any, tmp_path: Any)
     ],
 )
 def test_a_file_whose_parts_do_not_fit_is_refused(fitted: Any, edit: Any, match: str) -> None:
-    values = Records({})
+    values = PartRecords({})
     header = values.write_model(fitted[0])
     edit(header)
     with pytest.raises(ValueError, match=match):

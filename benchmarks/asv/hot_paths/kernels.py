@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramian.kernels.lookup import resolve_kernel
+from gramian.kernels.resolve import resolve_kernel
 from hot_paths.rows import made
 
 

@@ -30,8 +30,8 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
-from gramian.estimator.finite import finite_values, overflowing, rows_at
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.overflow_checks import finite_values, overflowing, rows_at
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted

@@ -205,7 +205,7 @@ class SampledBasisBuilder(Builder):
         counts = block_counts(features.partition, source, chunk_rows=chunk_rows, engine=engine)
         size = self._size(features.dtype.itemsize)
         gains = [basis.values for basis in features.nodes]
-        return _truncated(features, size.share(gains, counts.astype(np.float64)))
+        return _truncate(features, size.share(gains, counts.astype(np.float64)))
 
     def _pivots(self, rank: int) -> int:
         return max(1, round(self.oversampling * int(rank)))
@@ -332,7 +332,7 @@ def _equal_rank(size: Size, n_rows: int, n_blocks: int) -> int:
     return rank
 
 
-def _truncated(features: FeatureMap, ranks: IntArray) -> FeatureMap:
+def _truncate(features: FeatureMap, ranks: IntArray) -> FeatureMap:
     """Return the feature map cut to the leading directions of every block, with its core cut alike."""
     core = features.core
     assert core is not None

@@ -170,7 +170,7 @@ class EnsembleNystromBuilder(Builder):
         shares = np.full(self.n_experts, 1.0 / self.n_experts)
         if self.weights == "ridge":
             shares = _fitted_weights(kernel, experts, sample, judging)
-        root = _joined(experts, shares, kernel, dtype)
+        root = _join_bases(experts, shares, kernel, dtype)
         notes = {f"weight of expert {t}": float(share) for t, share in enumerate(shares)}
         notes |= {f"landmarks of expert {t}": float(e.landmarks.shape[0]) for t, e in enumerate(experts)}
         return FeatureMap.lone(root, partition, kernel, notes)
@@ -195,7 +195,7 @@ def _fitted_weights(
     return np.asarray(shares if shares.any() else np.full(len(experts), 1.0 / len(experts)), np.float64)
 
 
-def _joined(experts: Sequence[Basis], shares: Float64Array, kernel: Kernel, dtype: Any) -> Basis:
+def _join_bases(experts: Sequence[Basis], shares: Float64Array, kernel: Kernel, dtype: Any) -> Basis:
     """Return the basis of all experts: stacked landmarks and block-diagonal vectors."""
     points = [expert.landmarks for expert in experts]
     joined = np.concatenate([dense(p) for p in points])

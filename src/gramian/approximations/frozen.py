@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.setup import FitSetup
 from gramian.compression.features import FeatureMap
-from gramian.compression.given import GivenBuilder, sizes_of
 from gramian.compression.plan import Plan
+from gramian.compression.prebuilt import PrebuiltBuilder, sizes_of
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
@@ -27,9 +27,9 @@ class FrozenMap:
     plan: Plan
 
     @property
-    def builder(self) -> GivenBuilder:
+    def builder(self) -> PrebuiltBuilder:
         """Return the map as a builder."""
-        return GivenBuilder(self.features, sizes_of(self.plan.builder))
+        return PrebuiltBuilder(self.features, sizes_of(self.plan.builder))
 
 
 def frozen_map(setup: FitSetup, n_features: int) -> FrozenMap | None:

@@ -205,7 +205,7 @@ class TruncatedEigenBuilder(Builder):
 
 
 @dataclass(frozen=True)
-class Eigenpairs:
+class KernelEigenpairs:
     """Leading eigenpairs and their residual."""
 
     values: Float64Array  #: in descending order
@@ -216,7 +216,7 @@ class Eigenpairs:
 
 def leading_eigenpairs(
     product: Product, n: int, rank: int, tol: float, max_iter: int, rng: np.random.Generator
-) -> Eigenpairs:
+) -> KernelEigenpairs:
     r"""Return the ``rank`` leading eigenpairs of a symmetric n × n matrix given by its products.
 
     Block Lanczos with full orthogonalisation. The basis Q grows by K times its last block; a Rayleigh-Ritz
@@ -269,7 +269,7 @@ def leading_eigenpairs(
             AccuracyWarning,
             stacklevel=2,
         )
-    return Eigenpairs(np.asarray(values, np.float64), vectors, residual, passes)
+    return KernelEigenpairs(np.asarray(values, np.float64), vectors, residual, passes)
 
 
 def _over(residuals: Float64Array, values: Float64Array, tol: float) -> float:

@@ -59,7 +59,7 @@ def derive_representatives(
     subsets = [
         subset
         for own in (np.flatnonzero(labels == label) for label in np.unique(labels))
-        for part in _halved(rows, own, P, rng)
+        for part in _halve(rows, own, P, rng)
         for subset in _nearest(rows, part, V, rng)
     ]
 
@@ -193,7 +193,7 @@ def _residuals(gram: Float64Array) -> Float64Array:
     return 1.0 / inverse.diagonal() - 2.0 * jitter
 
 
-def _halved(rows: Rows, own: IntArray, most: int, rng: np.random.Generator) -> list[IntArray]:
+def _halve(rows: Rows, own: IntArray, most: int, rng: np.random.Generator) -> list[IntArray]:
     """Halve rows at the median distance from a random row until no part has more than ``most`` rows."""
     parts, todo = [], [own]
     while todo:

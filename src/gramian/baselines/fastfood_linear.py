@@ -22,7 +22,7 @@ from gramian.baselines.expansion import gaussian
 from gramian.baselines.linear import linear_svm, ridge
 from gramian.estimator.summaries import Evidence
 from gramian.kernels.columns import dense
-from gramian.landmarks.routing import moved
+from gramian.landmarks.routing import shift_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class FeatureWeights:
 
     def features(self, X: Rows) -> FloatArray:
         """Return φ(x − c), shape (n, rank)."""
-        return self.columns(moved(dense(X), self.centre))
+        return self.columns(shift_rows(dense(X), self.centre))
 
     def decide(self, X: Rows) -> FloatArray:
         """Return f of each row, shape (n, outputs). Time O(n (rank log d + rank outputs))."""

@@ -17,7 +17,7 @@ from gramian._typing import FloatArray, IntArray, Rows
 from gramian.baselines.base import BaselineClassifier, WeightedRows, moments
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
-from gramian.landmarks.routing import moved
+from gramian.landmarks.routing import shift_rows
 
 #: The top levels of a tree, 31 nodes, are evaluated for all rows by one product; gathering the vectors of
 #: each row's own nodes costs more. Chosen by hand, as are the next constants.
@@ -80,7 +80,7 @@ class PathTrees:
         """Return f of each row, shape (n, outputs). Time O(n outputs (3 D + 2) d)."""
         out = np.empty((X.shape[0], self.n_outputs), self.weights.dtype)
         for where in row_slices(len(out), PREDICT_ROWS):
-            rows = moved(dense(X[where]), self.centre, ones=True)
+            rows = shift_rows(dense(X[where]), self.centre, ones=True)
             for tree in range(self.n_outputs):
                 out[where, tree] = self._tree(rows, tree)
         return out
@@ -250,7 +250,7 @@ class _Descent:
         weights = None if rows.weights is None else (rows.weights / rows.weights.mean()).astype(np.float32)
 
         def batch(indices: IntArray) -> FloatArray:
-            part = moved(dense(rows.rows[indices]), centre, ones=True)
+            part = shift_rows(dense(rows.rows[indices]), centre, ones=True)
             part[:, :-1] /= scale
             return part
 

@@ -15,7 +15,8 @@ from sklearn.pipeline import Pipeline
 from gramian import __version__
 from gramian._budget import format_bytes, parse_bytes
 from gramian._files import complete_file
-from gramian.cli import contest, table_plan, table_training, training
+from gramian.cli import compare as comparison
+from gramian.cli import table_plan, table_training, training
 from gramian.cli.answers import check_answers, set_threads
 from gramian.cli.opening import all_targets, rows_for, training_rows
 from gramian.cli.options import (
@@ -37,11 +38,11 @@ from gramian.cli.report import (
     print_facts,
     print_outcome,
     print_summary,
-    reported,
+    report_errors,
     say,
-    watched,
+    show_steps,
 )
-from gramian.cli.settings import Task, TrainingOptions, checked
+from gramian.cli.settings import Task, TrainingOptions, check_settings
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.data.file_formats import file_format
 from gramian.data.stored_table import StoredTable
@@ -96,8 +97,8 @@ def fit(
     scaling. An option that belongs to plain kernel ridge regression, or a file of arrays, selects that
     instead.
     """
-    with reported(traceback):
-        settings, tables = checked(replace(settings, verbose=on_terminal()), train_file)
+    with report_errors(traceback):
+        settings, tables = check_settings(replace(settings, verbose=on_terminal()), train_file)
         refuse_output_over_input("--out", out, *files_of(train_file, target))
         clock = Clock()
         until = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
@@ -146,7 +147,7 @@ def predict(
     traceback: Traceback = False,
 ) -> None:
     """Predict every row of a file; if the file has the target, print the score."""
-    with reported(traceback):
+    with report_errors(traceback):
         check_writable(out)
         refuse_output_over_input("--out", out, model_file, rows_file)
         model, notes = load(model_file), describe(model_file)["notes"]
@@ -169,8 +170,8 @@ def plan(
     traceback: Traceback = False,
 ) -> None:
     """Print the sizes and bytes that a fit would take, without fitting."""
-    with reported(traceback):
-        settings, tables = checked(settings, train_file)
+    with report_errors(traceback):
+        settings, tables = check_settings(settings, train_file)
         rows = training_rows(train_file, target, as_table=tables, memory=settings.memory, cells=settings)
         y = all_targets(rows)
         found, reason = find_task(y, settings.task)
@@ -206,7 +207,7 @@ def report(
     traceback: Traceback = False,
 ) -> None:
     """Print what a model file holds and how good the model is; --html writes it as a page with pictures."""
-    with reported(traceback):
+    with report_errors(traceback):
         if html is not None:
             check_drawing()
         refuse_output_over_input("--html", html, model_file, *files_of(data, target))
@@ -250,23 +251,23 @@ def compare(
     traceback: Traceback = False,
 ) -> None:
     """Fit gramian, Nystroem and gradient boosting in the same time, and compare their errors."""
-    with reported(traceback):
+    with report_errors(traceback):
         parse_bytes(memory)
         refuse_output_over_input("--json", json, *files_of(train_file, target))
         as_table = file_format(train_file).columns
         rows = training_rows(train_file, target, as_table=as_table, memory=memory, cells=settings)
         y = all_targets(rows)
         found, reason = find_task(y, task)
-        rules = contest.Rules(found, seconds, memory, seed, threads)
+        rules = comparison.Rules(found, seconds, memory, seed, threads)
         y = prepared_target(y, found)
-        contest.checked(rules, rows, y)
-        used, tested = split_order(y, found, contest.HELD_OUT, seed)
-        held = contest.Split(in_memory(rows, used), y[used], in_memory(rows, tested), y[tested])
-        say(f"{found} ({reason}), {len(contest.METHODS)} methods with {seconds:g} s each")
-        entries = list(watched(contest.entries(held, rules), contest.METHODS))
-        print_summary(contest.summary(entries, held, rules))
+        comparison.check_rows(rules, rows, y)
+        used, tested = split_order(y, found, comparison.HELD_OUT, seed)
+        held = comparison.TrainAndTest(in_memory(rows, used), y[used], in_memory(rows, tested), y[tested])
+        say(f"{found} ({reason}), {len(comparison.METHODS)} methods with {seconds:g} s each")
+        entries = list(show_steps(comparison.entries(held, rules), comparison.METHODS))
+        print_summary(comparison.summary(entries, held, rules))
         if json is not None:
-            record = contest.record(entries, held, rules, train_file.name)
+            record = comparison.record(entries, held, rules, train_file.name)
             with complete_file(json) as file:
                 file.write(dumps(record, indent=1, allow_nan=False).encode("utf-8"))
             say(f"Wrote {json}")
@@ -282,7 +283,7 @@ def demo(
     traceback: Traceback = False,
 ) -> None:
     """Show what a kernel machine on a memory budget does, on generated rows."""
-    with reported(traceback):
+    with report_errors(traceback):
         parse_bytes(memory)
         # Imported here: it needs matplotlib, and no other command should wait for that.
         from gramian.demo import main

@@ -16,10 +16,10 @@ from gramian.cli.options import CellOptions
 from gramian.cli.report import say
 from gramian.data.arrow import listed
 from gramian.data.cells import CATEGORY, NUMERIC
-from gramian.data.choice import Choice
 from gramian.data.file_formats import CSV, file_format
+from gramian.data.file_options import FileOptions
 from gramian.data.names import shown_names
-from gramian.data.opening import open_numbers, open_table, opened
+from gramian.data.opening import open_numbers, open_storage, open_table
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable
 from gramian.exceptions import InputError
@@ -44,7 +44,7 @@ def training_rows(
     ------
     InputError : if the file gives no target, or more than one.
     """
-    choice = cells.applied(Choice(target, floats=True, keep_bytes=parse_bytes(memory)))
+    choice = cells.applied(FileOptions(target, floats=True, keep_bytes=parse_bytes(memory)))
     rows: Opened = open_table(path, choice) if as_table else open_numbers(path, choice)
     found = rows.target
     if found is None:
@@ -53,10 +53,10 @@ def training_rows(
         raise InputError(f"{path} contains no target to learn. Pass --target NAME{names}.")
     if found.ndim != 1:
         raise InputError(f"{path}: the target has shape {found.shape}. Store one number a row, shape (n,).")
-    return _said(path, rows)
+    return _print_findings(path, rows)
 
 
-def _said(path: Path, rows: Opened) -> Opened:
+def _print_findings(path: Path, rows: Opened) -> Opened:
     """Print what was detected in a file and may surprise; return its rows."""
     if rows.storage.read_as:
         say(f"Reading {path}: {rows.storage.read_as}")
@@ -94,7 +94,7 @@ def _rows_for(
     first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
     target = target or notes.get("target") or None
     # The target is optional, because rows to predict need none.
-    choice = Choice(target_like=target, floats=True, keep_bytes=PREDICTED_BYTES)
+    choice = FileOptions(target_like=target, floats=True, keep_bytes=PREDICTED_BYTES)
     kind = file_format(path)
     if kind is CSV:
         text_labels = np.asarray(getattr(last, "classes_", ())).dtype.kind in "OUS"
@@ -115,19 +115,19 @@ def _rows_for(
             numeric = [c.name for c in taken if c.kind == NUMERIC]
             choice = replace(choice, text=(*choice.text, *text), numeric=(*choice.numeric, *numeric))
         names = tuple(column.name for column in taken) if used.named else None
-        return _opened(open_table, path, replace(choice, columns=names))
+        return _open(open_table, path, replace(choice, columns=names))
     if hasattr(first, "feature_names_in_") and (
-        kind.columns or opened(path, cells.applied(Choice())).feature_names
+        kind.columns or open_storage(path, cells.applied(FileOptions())).feature_names
     ):
         names = tuple(first.feature_names_in_)
-        return _opened(open_numbers, path, replace(choice, columns=names, numeric=(*choice.numeric, *names)))
-    return _opened(open_numbers, path, replace(choice, n_features=int(first.n_features_in_)))
+        return _open(open_numbers, path, replace(choice, columns=names, numeric=(*choice.numeric, *names)))
+    return _open(open_numbers, path, replace(choice, n_features=int(first.n_features_in_)))
 
 
-def _opened(call: Callable[[Path, Choice], Opened], path: Path, choice: Choice) -> Opened:
+def _open(call: Callable[[Path, FileOptions], Opened], path: Path, choice: FileOptions) -> Opened:
     """Open rows with the target, or without it if the column cannot be one, such as a date."""
     try:
-        return _said(path, call(path, choice))
+        return _print_findings(path, call(path, choice))
     except InputError as error:
         # Raises again if the error has another cause.
         text = tuple(column for column in choice.text if column != choice.target_like)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -51,7 +51,7 @@ class CellOptions:
         str | None, typer.Option(help="For CSV: encoding, such as latin-1; UTF-8 by default.")
     ] = None
 
-    def applied(self, choice: Choice) -> Choice:
+    def applied(self, choice: FileOptions) -> FileOptions:
         """Return a choice with these options."""
         return replace(
             choice,

@@ -23,7 +23,7 @@ Step = TypeVar("Step")
 
 
 @contextmanager
-def reported(traceback: bool) -> Iterator[None]:
+def report_errors(traceback: bool) -> Iterator[None]:
     """End with exit code 1 and one line for an error that the user can fix; print warnings as one line."""
     with warnings.catch_warnings():
         warnings.showwarning = _Once()
@@ -106,7 +106,7 @@ def _seconds(phases: dict[str, float]) -> str:
     return ", ".join(f"{phase} {took:.2f}" for phase, took in phases.items())
 
 
-def watched(steps: Iterable[Step], names: Sequence[str]) -> Iterator[Step]:
+def show_steps(steps: Iterable[Step], names: Sequence[str]) -> Iterator[Step]:
     """Yield the steps; on a terminal show which one is running."""
     waiting = iter(steps)
     for number_, name in enumerate(names, 1):

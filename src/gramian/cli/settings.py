@@ -16,7 +16,7 @@ from gramian.approximations.setup import FitSetup
 from gramian.cli.options import CellOptions, Memory, Seed, Threads
 from gramian.data.file_formats import file_format
 from gramian.exceptions import InputError
-from gramian.kernels.lookup import resolve_kernel
+from gramian.kernels.resolve import resolve_kernel
 from gramian.ridge.planning import method_of
 from gramian.ridge.ridge import KernelRidge
 from gramian.tables.small_problem import POWERS
@@ -131,7 +131,7 @@ def _table(settings: TrainingOptions) -> Iterator[str]:
         yield "--time-limit"
 
 
-def checked(settings: TrainingOptions, path: Path) -> tuple[TrainingOptions, bool]:
+def check_settings(settings: TrainingOptions, path: Path) -> tuple[TrainingOptions, bool]:
     """Return the settings of the selected model, and whether it is the table model.
 
     Raises

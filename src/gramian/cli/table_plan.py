@@ -10,7 +10,7 @@ from gramian.approximations.multiresolution import MultiResolution
 from gramian.cli.settings import AUTO, TABLE_KERNELS, TrainingOptions
 from gramian.cli.table_training import columns_facts
 from gramian.compression.plan import Plan
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.stored_table import StoredTable
 from gramian.estimator.labelled import LabelledRows
 from gramian.exact.exact import Exact
@@ -41,7 +41,7 @@ def facts(
     rng = np.random.default_rng(settings.seed)
     columns = TableColumns.learn(table, categorical=settings.categorical or None, rng=rng)
     rows = EncodedRows(columns, table)
-    source = mapped(rows, Scaling.learn(rows, columns, rng=rng))
+    source = map_rows(rows, Scaling.learn(rows, columns, rng=rng))
     n, d = source.shape
     kernel = TABLE_KERNELS[0] if settings.kernel == AUTO else settings.kernel
     point = Point(kernel, Metric(scales=np.ones(d)), float(d), 0.1)

@@ -16,7 +16,7 @@ from gramian.cli.settings import TrainingOptions
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.data.stored_table import StoredTable
 from gramian.exceptions import AccuracyWarning
-from gramian.reporting.rows import taken
+from gramian.reporting.rows import take_rows
 from gramian.reporting.scores import REGRESSION
 from gramian.tables import TableColumns
 from gramian.tables.classifier import TabularClassifier
@@ -66,8 +66,8 @@ def train(table: StoredTable, settings: TrainingOptions, until: float = math.inf
         used, held = map(np.sort, split_order(y, task, settings.holdout, settings.seed))
         began = time.perf_counter()
         _hold_to(model, pace.part(SCORE_TIME))
-        model.fit(taken(table, used), y[used])
-        outcome.judge(y[held], model.predict(taken(table, held)), y[used])
+        model.fit(take_rows(table, used), y[used])
+        outcome.judge(y[held], model.predict(take_rows(table, held)), y[used])
         searched = search_text(model)
         clock.lap("search and held-out score")
         outcome.on_all_rows = pace.left >= LEAST_SHARE * (time.perf_counter() - began)

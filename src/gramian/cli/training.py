@@ -18,7 +18,7 @@ from gramian.cli.settings import TrainingOptions
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import Predictor
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.scaled import Moments, Scaler, moments
 from gramian.data.source import RowSource, as_source
 from gramian.data.stored_source import StoredSource
@@ -27,9 +27,9 @@ from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.columns import dense
-from gramian.kernels.lookup import resolve_kernel
+from gramian.kernels.resolve import resolve_kernel
 from gramian.reporting.judging import named_columns
-from gramian.reporting.rows import by_blocks, taken
+from gramian.reporting.rows import by_blocks, take_rows
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION, score_of
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Split, search
@@ -50,7 +50,7 @@ _POLYNOMIAL = ("poly", "polynomial")
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenParameters:
     """Chosen parameters and the extent of the search; ``score`` is the best one of the search."""
 
     gamma: float | None
@@ -79,7 +79,7 @@ def usual_gamma(kernel: str, X: RowSource, rng: np.random.Generator) -> float | 
     return 0.5 / typical**2 if kernel in _SQUARED else 1.0 / typical
 
 
-def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: str) -> Choice:
+def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: str) -> ChosenParameters:
     """Choose the parameters that were not given, by exact kernel ridge regression on at most 2,000 rows.
 
     They are scored on at most 1,000 other rows; of equal scores the smoothest model wins. Time
@@ -92,7 +92,7 @@ def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: st
     gammas: list[float | None] = [gamma] if usual is None else [usual * factor for factor in GAMMA_FACTORS]
     alphas = sorted(ALPHAS, reverse=True) if alpha is None else [alpha]
     if len(gammas) * len(alphas) == 1:
-        return Choice(gammas[0], alphas[0])
+        return ChosenParameters(gammas[0], alphas[0])
     most = int((parse_bytes(settings.memory) / 32) ** 0.5)
     n = min(source.shape[0], SEARCH_TRAIN + SEARCH_TEST, most)
     n_test = min(SEARCH_TEST, n // 3)
@@ -101,7 +101,7 @@ def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: st
     split = Split(np.arange(n_test, n), np.arange(n_test))
     if n_test < 2 or (task == CLASSIFICATION and len(np.unique(y[split.train])) < 2):
         # With too few rows, or only one class, a search would tell nothing.
-        return Choice(gammas[0] if usual is None else usual, PLAN_ALPHA if alpha is None else alpha)
+        return ChosenParameters(gammas[0] if usual is None else usual, PLAN_ALPHA if alpha is None else alpha)
 
     def judge(split: Split, gamma: float | None) -> tuple[float, float]:
         return _best_alpha(
@@ -115,7 +115,7 @@ def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: st
             "and a larger --alpha."
         )
     best = found.best
-    return Choice(best.candidate, best.evidence, len(gammas) * len(alphas), len(drawn), -best.error)
+    return ChosenParameters(best.candidate, best.evidence, len(gammas) * len(alphas), len(drawn), -best.error)
 
 
 def _best_alpha(
@@ -150,7 +150,9 @@ def _best_alpha(
 # ---- training and planning -------------------------------------------------------------------
 
 
-def estimator(task: str, settings: TrainingOptions, choice: Choice) -> KernelRidge | KernelRidgeClassifier:
+def estimator(
+    task: str, settings: TrainingOptions, choice: ChosenParameters
+) -> KernelRidge | KernelRidgeClassifier:
     """Return the unfitted estimator for the task."""
     kind = KernelRidge if task == REGRESSION else KernelRidgeClassifier
     return kind(
@@ -179,9 +181,9 @@ def train(rows: StoredSource, settings: TrainingOptions) -> Outcome:
     held = used[:0]
     if settings.holdout > 0:
         used, held = map(np.sort, split_order(y, task, settings.holdout, settings.seed))
-    seen = moments(taken(rows, used) if len(held) else rows) if settings.standardize else None
-    source: RowSource = rows if seen is None else mapped(rows, Scaler.of(seen))
-    first = taken(source, used) if len(held) else source
+    seen = moments(take_rows(rows, used) if len(held) else rows) if settings.standardize else None
+    source: RowSource = rows if seen is None else map_rows(rows, Scaler.of(seen))
+    first = take_rows(source, used) if len(held) else source
     clock.lap("prepare")
     choice = choose(settings, first, y[used], task)
     clock.lap("search")
@@ -190,7 +192,7 @@ def train(rows: StoredSource, settings: TrainingOptions) -> Outcome:
     if len(held):
         model.fit(first, y[used])
         with named_columns():
-            predicted = by_blocks(model.predict, taken(source, held))
+            predicted = by_blocks(model.predict, take_rows(source, held))
         outcome.judge(y[held], predicted, y[used])
         clock.lap("held-out score")
     model.fit(source, y)
@@ -214,17 +216,17 @@ def _scaler(seen: Moments, names: tuple[str, ...] | None) -> StandardScaler:
     return found
 
 
-def plan(rows: StoredSource, y: Array, task: str, settings: TrainingOptions) -> tuple[Choice, Plan]:
+def plan(rows: StoredSource, y: Array, task: str, settings: TrainingOptions) -> tuple[ChosenParameters, Plan]:
     """Return the plan of a fit on scaled rows, with the usual gamma and alpha if they are not given."""
-    source: RowSource = mapped(rows, Scaler.of(moments(rows))) if settings.standardize else rows
+    source: RowSource = map_rows(rows, Scaler.of(moments(rows))) if settings.standardize else rows
     gamma = settings.gamma
     if gamma is None:
         gamma = usual_gamma(settings.kernel, source, np.random.default_rng(settings.seed))
-    choice = Choice(gamma, PLAN_ALPHA if settings.alpha is None else settings.alpha)
+    choice = ChosenParameters(gamma, PLAN_ALPHA if settings.alpha is None else settings.alpha)
     return choice, estimator(task, settings, choice).plan(source, y)
 
 
-def _facts(model: KernelRidge | KernelRidgeClassifier, choice: Choice) -> list[tuple[str, str]]:
+def _facts(model: KernelRidge | KernelRidgeClassifier, choice: ChosenParameters) -> list[tuple[str, str]]:
     gamma = "" if choice.gamma is None else f"gamma {choice.gamma:.4g}, "
     facts = [("kernel", f"{model.kernel}, {gamma}alpha {choice.alpha:.4g}")]
     if choice.tried:

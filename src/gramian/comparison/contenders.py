@@ -39,7 +39,7 @@ Hyperparameters = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Shape:
+class ProblemFacts:
     """Facts about a problem that a contender may use before it is fitted."""
 
     task: str
@@ -48,11 +48,11 @@ class Shape:
     seed: int = 0
 
     @staticmethod
-    def of(task: str, X: Array, seed: int = 0) -> Shape:
+    def of(task: str, X: Array, seed: int = 0) -> ProblemFacts:
         """Return the shape of these rows."""
         if task not in (REGRESSION, CLASSIFICATION):
             raise InputError(f"task={task!r}; expected {REGRESSION!r} or {CLASSIFICATION!r}.")
-        return Shape(task, X.shape[0], X.shape[1], seed)
+        return ProblemFacts(task, X.shape[0], X.shape[1], seed)
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Contender:
     """
 
     name: str
-    start: Callable[[Shape], Hyperparameters]
-    draw: Callable[[np.random.Generator, Shape], Hyperparameters]
-    build: Callable[[Hyperparameters, Any, Shape], Any]
+    start: Callable[[ProblemFacts], Hyperparameters]
+    draw: Callable[[np.random.Generator, ProblemFacts], Hyperparameters]
+    build: Callable[[Hyperparameters, Any, ProblemFacts], Any]
     sizes: tuple[Any, ...]
     usual_size: Any
     size_name: str
@@ -84,7 +84,7 @@ class Contender:
     settings_of: str | None = None
     own_search: bool = False
 
-    def make(self, settings: Hyperparameters, shape: Shape, size: Any = None) -> Any:
+    def make(self, settings: Hyperparameters, shape: ProblemFacts, size: Any = None) -> Any:
         """Return an unfitted model that scales features, and the target of a regression, by itself."""
         model = make_pipeline(
             StandardScaler(), self.build(settings, self.usual_size if size is None else size, shape)
@@ -93,7 +93,7 @@ class Contender:
             return TransformedTargetRegressor(model, transformer=StandardScaler(), check_inverse=False)
         return model
 
-    def candidates(self, shape: Shape, seed: int) -> Any:
+    def candidates(self, shape: ProblemFacts, seed: int) -> Any:
         """Yield settings without end: the usual ones, then random ones determined by the seed."""
         rng = as_generator(seed)
         yield self.start(shape)
@@ -130,15 +130,15 @@ class OnSomeRows(BaseEstimator):
 # ---- spaces ------------------------------------------------------------------------------------
 
 
-def usual_kernel(shape: Shape) -> Hyperparameters:
+def usual_kernel(shape: ProblemFacts) -> Hyperparameters:
     """Return the Gaussian kernel with scikit-learn's gamma, and a moderate alpha."""
     return {"kernel": "rbf", "gamma": 1.0 / shape.n_features, "alpha": 0.1}
 
 
-def draws_of(*kernels: str) -> Callable[[np.random.Generator, Shape], Hyperparameters]:
+def draws_of(*kernels: str) -> Callable[[np.random.Generator, ProblemFacts], Hyperparameters]:
     """Return a function that draws one of these kernels, a gamma of comparable reach, and alpha."""
 
-    def draw(rng: np.random.Generator, shape: Shape) -> Hyperparameters:
+    def draw(rng: np.random.Generator, shape: ProblemFacts) -> Hyperparameters:
         kernel = str(rng.choice(kernels))
         gamma = log_uniform(rng, *GAMMAS) / shape.n_features
         # The exponential kernel decays with the distance, not with its square.
@@ -148,19 +148,19 @@ def draws_of(*kernels: str) -> Callable[[np.random.Generator, Shape], Hyperparam
     return draw
 
 
-def _usual_svm(shape: Shape) -> Hyperparameters:
+def _usual_svm(shape: ProblemFacts) -> Hyperparameters:
     return {"gamma": 1.0 / shape.n_features, "C": 1.0}
 
 
-def _draw_svm(rng: np.random.Generator, shape: Shape) -> Hyperparameters:
+def _draw_svm(rng: np.random.Generator, shape: ProblemFacts) -> Hyperparameters:
     return {"gamma": log_uniform(rng, *GAMMAS) / shape.n_features, "C": log_uniform(rng, *PENALTIES)}
 
 
-def _usual_boosting(_: Shape) -> Hyperparameters:
+def _usual_boosting(_: ProblemFacts) -> Hyperparameters:
     return {}
 
 
-def _draw_boosting(rng: np.random.Generator, _: Shape) -> Hyperparameters:
+def _draw_boosting(rng: np.random.Generator, _: ProblemFacts) -> Hyperparameters:
     return {
         "learning_rate": log_uniform(rng, 0.02, 0.3),
         "max_leaf_nodes": round(log_uniform(rng, 8, 128)),
@@ -172,7 +172,7 @@ def _draw_boosting(rng: np.random.Generator, _: Shape) -> Hyperparameters:
 # ---- models ------------------------------------------------------------------------------------
 
 
-def _gramian(settings: Hyperparameters, size: Any, shape: Shape) -> Any:
+def _gramian(settings: Hyperparameters, size: Any, shape: ProblemFacts) -> Any:
     kind = KernelRidge if shape.task == REGRESSION else KernelRidgeClassifier
     approximation: Any = "auto"
     if size != "auto":
@@ -185,16 +185,16 @@ def _gramian(settings: Hyperparameters, size: Any, shape: Shape) -> Any:
     return kind(approximation=approximation, random_state=shape.seed, **settings)
 
 
-def _compressed(settings: Hyperparameters, size: Any, shape: Shape) -> Any:
+def _fast_model(settings: Hyperparameters, size: Any, shape: ProblemFacts) -> Any:
     kind = FastKernelRegressor if shape.task == REGRESSION else FastKernelClassifier
     return kind(_gramian(settings, "auto", shape), cost=size, random_state=shape.seed)
 
 
-def _linear(shape: Shape, alpha: float) -> Any:
+def _linear(shape: ProblemFacts, alpha: float) -> Any:
     return Ridge(alpha) if shape.task == REGRESSION else RidgeClassifier(alpha)
 
 
-def _nystroem(settings: Hyperparameters, size: int, shape: Shape) -> Any:
+def _nystroem(settings: Hyperparameters, size: int, shape: ProblemFacts) -> Any:
     components = min(size, shape.n_rows)
     features = Nystroem(
         settings["kernel"], gamma=settings["gamma"], n_components=components, random_state=shape.seed
@@ -202,21 +202,21 @@ def _nystroem(settings: Hyperparameters, size: int, shape: Shape) -> Any:
     return make_pipeline(features, _linear(shape, settings["alpha"]))
 
 
-def _random_features(settings: Hyperparameters, size: int, shape: Shape) -> Any:
+def _random_features(settings: Hyperparameters, size: int, shape: ProblemFacts) -> Any:
     features = RBFSampler(gamma=settings["gamma"], n_components=size, random_state=shape.seed)
     return make_pipeline(features, _linear(shape, settings["alpha"]))
 
 
-def _dense(settings: Hyperparameters, size: int, shape: Shape) -> Any:
+def _dense(settings: Hyperparameters, size: int, shape: ProblemFacts) -> Any:
     return OnSomeRows(DenseKernelRidge(**settings), size, shape.seed)
 
 
-def _svm(settings: Hyperparameters, size: int, shape: Shape) -> Any:
+def _svm(settings: Hyperparameters, size: int, shape: ProblemFacts) -> Any:
     kind = SVR if shape.task == REGRESSION else SVC
     return OnSomeRows(kind(cache_size=500, **settings), size, shape.seed)
 
 
-def _boosting(settings: Hyperparameters, size: int, shape: Shape) -> Any:
+def _boosting(settings: Hyperparameters, size: int, shape: ProblemFacts) -> Any:
     kind = HistGradientBoostingRegressor if shape.task == REGRESSION else HistGradientBoostingClassifier
     return kind(max_iter=size, random_state=shape.seed, **settings)
 
@@ -240,7 +240,7 @@ CONTENDERS = {
         "gramian, compressed",
         usual_kernel,
         _OURS,
-        _compressed,
+        _fast_model,
         ("30x",),
         "30x",
         "cost",

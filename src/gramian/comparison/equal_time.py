@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gramian._checks import positive_number
 from gramian._random import as_generator
 from gramian._typing import Array
-from gramian.comparison.contenders import CLASSIFICATION, Contender, Hyperparameters, Shape
+from gramian.comparison.contenders import CLASSIFICATION, Contender, Hyperparameters, ProblemFacts
 from gramian.comparison.own_search import choose_ridge
 from gramian.exceptions import GramianError, InputError
 from gramian.search import Limits, Split, Trials
@@ -109,7 +109,7 @@ def search(
                 own.settings, own.error, own.tried, 0, own.n_rows, time.perf_counter() - began
             )
     race = _Race(contender, X, np.asarray(y), task, size, random_state)
-    fresh = contender.candidates(Shape.of(task, X, random_state), random_state)
+    fresh = contender.candidates(ProblemFacts.of(task, X, random_state), random_state)
     found = race.run(rounds[0], fresh, until=began + seconds / len(rounds))
     n_rows = len(rounds[0][0].train)
     if len(rounds) == 2 and found.best is not None and time.perf_counter() - began < seconds:
@@ -174,7 +174,7 @@ class _Race:
                 warnings.simplefilter("ignore", RuntimeWarning)
                 warnings.simplefilter("ignore", UserWarning)
                 X = self.X[split.train]
-                model = self.contender.make(candidate, Shape.of(self.task, X, self.seed), self.size)
+                model = self.contender.make(candidate, ProblemFacts.of(self.task, X, self.seed), self.size)
                 model.fit(X, self.y[split.train])
                 error = error_of(self.task, self.y[split.held_out], model.predict(self.X[split.held_out]))
         except (GramianError, np.linalg.LinAlgError, FloatingPointError) as failure:

@@ -50,7 +50,7 @@ def choose_ridge(X: Array, y: Array, task: str, *, seconds: float, seed: int) ->
     Features and targets are scaled as for every contender. The last step may exceed the seconds.
     """
     began = time.perf_counter()
-    rows = _labelled(X, y, task)
+    rows = _label_rows(X, y, task)
     kind = KernelRidgeClassifier if task == CLASSIFICATION else KernelRidge
     parameters = RidgeParameters.of(kind(random_state=seed))
     choice = choose_kernel(
@@ -88,7 +88,7 @@ def choose_ridge(X: Array, y: Array, task: str, *, seconds: float, seed: int) ->
     return OwnChoice(settings, math.sqrt(float(choice.errors.min())), len(choice.tried), used)
 
 
-def _labelled(X: Array, y: Array, task: str) -> LabelledRows[Any]:
+def _label_rows(X: Array, y: Array, task: str) -> LabelledRows[Any]:
     source = as_source(StandardScaler().fit_transform(X))
     if task == CLASSIFICATION:
         return labelled_classes(source, y)

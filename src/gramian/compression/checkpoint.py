@@ -67,7 +67,7 @@ class SumsCheckpoint:
         Raises ``InputError`` if the folder belongs to another fit, and leaves it unchanged.
         """
         self._identity = identity_of(rows, plan, features, sums) | {
-            "random_state": hashed(self._seed),
+            "random_state": compute_hash(self._seed),
             "alpha": repr(float(alpha)),
         }
         self._bases = _digest(features)
@@ -139,9 +139,9 @@ def identity_of(rows: Labelled, plan: Plan, features: FeatureMap, sums: RidgeSum
     return {
         "rows": content(rows.source),
         "targets": _targets(rows, sums),
-        "weights": "none" if rows.weights is None else hashed(np.asarray(rows.weights)),
-        "kernel": hashed(repr(features.kernel)),
-        "sizes": hashed(repr(sizes)),
+        "weights": "none" if rows.weights is None else compute_hash(np.asarray(rows.weights)),
+        "kernel": compute_hash(repr(features.kernel)),
+        "sizes": compute_hash(repr(sizes)),
     }
 
 
@@ -162,7 +162,7 @@ def _targets(rows: Labelled, sums: RidgeSums) -> str:
     return digest.hexdigest()
 
 
-def hashed(value: str | Array) -> str:
+def compute_hash(value: str | Array) -> str:
     """Return a hash of a text or of the numbers of an array."""
     return hashlib.sha256(value.encode() if isinstance(value, str) else value.tobytes()).hexdigest()
 

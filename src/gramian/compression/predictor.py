@@ -13,7 +13,7 @@ from gramian._numerics import narrowed
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.features import BlockSizes, FeatureMap
 from gramian.compression.grouping import Unit, units_by_leaf
-from gramian.compression.terms import Terms
+from gramian.compression.terms import KernelTerms
 from gramian.data.source import RowSource, row_blocks
 from gramian.data.values import row_bytes
 from gramian.engine import Engine
@@ -103,7 +103,7 @@ class Predictor:
         local = number - int(starts[node])
         return self.landmarks[node][local : local + 1]
 
-    def terms(self, rows: Rows, engine: Engine) -> Iterator[Terms]:
+    def terms(self, rows: Rows, engine: Engine) -> Iterator[KernelTerms]:
         """Yield k(x, z) and the weights for rows in memory, a group for the rows of a leaf.
 
         The points of a group are the landmarks of the nodes on the leaf's path. Time as for a prediction,
@@ -118,7 +118,7 @@ class Predictor:
                 path = [(level, a) for level, a in enumerate(nodes) if self.columns[a].n_columns]
                 if not path:
                     continue
-                yield Terms(
+                yield KernelTerms(
                     unit.rows[part.rows],
                     np.concatenate([np.arange(starts[a], starts[a + 1]) for _, a in path]),
                     np.hstack([self.columns[a](own) for _, a in path]),
@@ -172,6 +172,12 @@ def fold(features: FeatureMap, beta: Sequence[Float64Array]) -> Predictor:
         features.leaf_levels,
         tuple(n.landmarks for n in features.nodes),
         tuple(n.columns for n in features.nodes),
-        tuple(tuple(level) for level in weights),
+        tuple(_of_one_type(level) for level in weights),
         n_outputs,
     )
+
+
+def _of_one_type(weights: list[FloatArray]) -> tuple[FloatArray, ...]:
+    """Return the weights of a level in float64 if some of them are, as model files store them."""
+    wide = np.result_type(*weights)
+    return tuple(np.asarray(each, wide) for each in weights)

@@ -58,7 +58,7 @@ class ErrorEstimate(float):
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredErrors:
     """Error estimates of E = K − K̃ from a sample of rows."""
 
     relative: ErrorEstimate  #: ‖E‖_F/‖K‖_F
@@ -82,7 +82,7 @@ def trace_error(residual: Residual) -> ErrorEstimate:
     return _trace_error(residual, residual.leftover())
 
 
-def measure(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Measured:
+def measure(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> MeasuredErrors:
     r"""Estimate ‖K − K̃‖_F/‖K‖_F from ``n_rows`` rows, with its 95 % interval.
 
     With e_i = Σ_{j≠i} E_ij² and k_i = Σ_{j≠i} K_ij², both diagonals are summed over all rows and
@@ -127,7 +127,7 @@ def measure(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Mea
     blocks = residual.features.partition.n_blocks
     held = np.concatenate([left.leaves, left.leaves[found.rows]])
     squared = np.bincount(held, np.concatenate([diagonal, found.error]), minlength=blocks)
-    return Measured(
+    return MeasuredErrors(
         ErrorEstimate(value, _root_error(spread, value), m, float(np.sqrt(low)), float(np.sqrt(high))),
         _trace_error(residual, left),
         np.asarray(squared, np.float64),

@@ -195,9 +195,7 @@ def judge(report: Report) -> str:
             "the distances between rows, which no rank mends. Widen it, or store the diagonal." + vague
         )
     if report.inside <= MOST:
-        return (
-            f"{1 - report.inside:.0%} of the squared error lies between blocks: " + _between(report) + vague
-        )
+        return f"{1 - report.inside:.0%} of the squared error lies between blocks: " + _advice(report) + vague
     if not report.blocks:
         return "The basis is global: raise its rank." + vague
     shares = np.cumsum([b.share for b in report.blocks])
@@ -215,7 +213,7 @@ def judge(report: Report) -> str:
     return f"{report.inside:.0%} of the squared error lies inside the blocks, evenly: raise rank." + vague
 
 
-def _between(report: Report) -> str:
+def _advice(report: Report) -> str:
     if report.coupled:
         return "raise rank, so that each basis meets the other blocks' rows too, or take fewer blocks."
     if len(report.levels) > 1:

@@ -20,7 +20,7 @@ from gramian.engine import Engine
 from gramian.solvers.arrowhead import NodeSums
 
 
-class Targets(Protocol):
+class SlicedTargets(Protocol):
     """Targets of shape (n, outputs), read by slices of rows."""
 
     shape: tuple[int, int]
@@ -36,7 +36,7 @@ class Labelled(Protocol):
         """The rows."""
 
     @property
-    def targets(self) -> Targets:
+    def targets(self) -> SlicedTargets:
         """Targets of the rows."""
 
     @property
@@ -177,7 +177,7 @@ def sum_rows(
     sums: RidgeSums,
     features: FeatureMap,
     source: RowSource,
-    targets: Targets,
+    targets: SlicedTargets,
     weights: Array | None,
     *,
     chunk_rows: int,

@@ -11,7 +11,7 @@ from gramian.engine import Engine
 
 
 @dataclass(frozen=True)
-class Terms:
+class KernelTerms:
     """Kernel values and weights of some rows, all of which have the same points z_j.
 
     rows : (b,) numbers of the rows; points : (m,) numbers of the points among all points of the predictor;
@@ -34,5 +34,5 @@ class HasTerms(Protocol):
     def point(self, number: int) -> Rows:
         """Return a point as the kernel takes it, shape (1, d)."""
 
-    def terms(self, rows: Rows, engine: Engine) -> Iterator[Terms]:
+    def terms(self, rows: Rows, engine: Engine) -> Iterator[KernelTerms]:
         """Yield the terms of rows in memory; each row is in one group."""

@@ -62,7 +62,7 @@ def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str,
                 writer.close()
 
 
-def joined(tables: Iterable[Any]) -> Any:
+def join_tables(tables: Iterable[Any]) -> Any:
     """Return tables with the same columns as one table."""
     found = list(tables)
     return found[0] if len(found) == 1 else pyarrow_package().concat_tables(found)

@@ -89,7 +89,7 @@ def cells_of(raw: Array, column: str, *, as_category: bool = False) -> Cells:
         return _times(raw, DATE if kind == "M" else DURATION)
     if kind in "OUT":
         return _objects(raw.tolist(), column, as_category)
-    raise _refused(column, f"values of type {raw.dtype}", _first(raw))
+    raise _unreadable_error(column, f"values of type {raw.dtype}", _first(raw))
 
 
 def categories(codes: IntArray, levels: Sequence[Any], column: str) -> Cells:
@@ -97,7 +97,7 @@ def categories(codes: IntArray, levels: Sequence[Any], column: str) -> Cells:
     kinds = _kinds(levels, column)
     kind = _one_kind(kinds, column)
     if kind in (DATE, DURATION):
-        raise _refused(column, f"{NOUNS[kind]} as categories", kinds[kind])
+        raise _unreadable_error(column, f"{NOUNS[kind]} as categories", kinds[kind])
     if kind == NUMERIC and any(not is_missing(v) and abs(_number(v)) == float("inf") for v in levels):
         raise InputError(
             f"Column {column!r} holds infinity. Replace it by a number, or by NaN for a missing value."
@@ -136,7 +136,7 @@ def is_missing(value: Any) -> bool:
     return bool(value != value) if isinstance(value, numbers.Number | np.generic) else False
 
 
-def mixed(column: str, first: str, one: object, second: str, other: object) -> InputError:
+def mixed_kinds_error(column: str, first: str, one: object, second: str, other: object) -> InputError:
     """Return the error about a column of mixed kinds, with one value of each."""
     return InputError(
         f"Column {column!r} mixes {NOUNS[first]} (such as {quoted(one)}) and {NOUNS[second]} (such as "
@@ -165,7 +165,7 @@ def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
         values = [None if isinstance(v, decimal.Decimal) and v.is_snan() else v for v in values]
         wrong = next((v for v in values if not _has_hash(v)), None)
         if wrong is not None:
-            raise _refused(column, f"values of type {type(wrong).__name__}", wrong) from None
+            raise _unreadable_error(column, f"values of type {type(wrong).__name__}", wrong) from None
         place = dict.fromkeys(values)
     levels = list(place)
     index = dict(zip(levels, range(len(levels))))
@@ -212,7 +212,7 @@ def _kinds(levels: Sequence[Any], column: str) -> dict[str, Any]:
             kinds[own] = _kind(own)
         kind = kinds[own]
         if kind is None:
-            raise _refused(column, f"values of type {own.__name__}", value)
+            raise _unreadable_error(column, f"values of type {own.__name__}", value)
         found.setdefault(kind, value)
     return found
 
@@ -222,7 +222,7 @@ def _one_kind(kinds: dict[str, Any], column: str) -> str:
         return NUMERIC
     if len(kinds) > 1:
         (first, one), (second, other), *_ = kinds.items()
-        raise mixed(column, first, one, second, other)
+        raise mixed_kinds_error(column, first, one, second, other)
     return next(iter(kinds), EMPTY)
 
 
@@ -280,7 +280,7 @@ _NUMBERS: dict[str, Callable[[Any], float]] = {
 }
 
 
-def _refused(column: str, what: str, value: object) -> InputError:
+def _unreadable_error(column: str, what: str, value: object) -> InputError:
     return InputError(
         f"Column {column!r} holds {what} (such as {quoted(value)}). Numbers, booleans, text, categories and "
         "dates are expected: convert the column or drop it."

@@ -15,7 +15,7 @@ from gramian._checks import whole_number
 from gramian._random import as_generator, children
 from gramian._typing import Array, FloatArray, IntArray
 from gramian.data.formats.numpy_files import read_arrays
-from gramian.data.pieces import explained
+from gramian.data.storage import explain_errors
 from gramian.exceptions import InputError, did_you_mean
 
 #: Environment variable: a folder of NAME.npz with X (n, d), y (n,) and, optionally, n_train.
@@ -91,7 +91,7 @@ def _load_local(name: str, folder: Path) -> Dataset:
     if name not in known:
         raise _unknown(name, known, f"in {folder} ({FOLDER_VARIABLE})")
     path = folder / f"{name}.npz"
-    with explained(str(path), 0):
+    with explain_errors(str(path), 0):
         arrays = read_arrays(path, ("X", "y", "n_train"))
     absent = [key for key in ("X", "y") if key not in arrays]
     if absent:

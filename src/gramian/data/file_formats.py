@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.comma_separated import CSVStorage
 from gramian.data.formats.hdf5 import HDF5Storage
 from gramian.data.formats.numpy_files import NpyStorage, NpzStorage
 from gramian.data.formats.parquet import ParquetStorage
 from gramian.data.formats.svmlight import SvmlightStorage
 from gramian.data.formats.zarr_store import ZarrStorage
-from gramian.data.pieces import Storage
+from gramian.data.storage import Storage
 from gramian.exceptions import InputError
 
 
@@ -29,7 +29,7 @@ class Format:
 
     name: str
     suffixes: tuple[str, ...]
-    storage: Callable[[Sequence[Path], Choice], Storage]
+    storage: Callable[[Sequence[Path], FileOptions], Storage]
     columns: bool = False
 
 

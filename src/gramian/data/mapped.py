@@ -101,12 +101,12 @@ def _mapped_onto(
     return work(total, row_map.apply(rows), *beside)
 
 
-def mapped(source: RowSource, row_map: RowMap) -> RowSource:
-    """Return the transformed rows of a source; transformations nest: ``mapped(mapped(source, a), b)``.
+def map_rows(source: RowSource, row_map: RowMap) -> RowSource:
+    """Return the transformed rows of a source; transformations nest: ``map_rows(mapped(source, a), b)``.
 
     >>> from gramian.data.scaled import Scaler
     >>> from gramian.data.source import ArraySource
-    >>> rows = mapped(ArraySource(np.array([[1.0], [3.0]])), Scaler(np.array([2.0]), np.array([0.5])))
+    >>> rows = map_rows(ArraySource(np.array([[1.0], [3.0]])), Scaler(np.array([2.0]), np.array([0.5])))
     >>> rows.rows(slice(0, 2)).tolist()
     [[-2.0], [2.0]]
     """

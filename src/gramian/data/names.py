@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from gramian._typing import Rows
 from gramian.data.formats.frames import column_labels, frame_kind, text_names
 from gramian.data.formats.records import Records
-from gramian.data.mapped import mapped, mapped_type
+from gramian.data.mapped import map_rows, mapped_type
 from gramian.data.source import RowSource
-from gramian.data.tables import Table
+from gramian.data.tables import TableSource
 from gramian.exceptions import InputError, did_you_mean
 
 #: Most names in an error text.
@@ -45,7 +45,7 @@ def names_of(X: Any) -> tuple[str, ...] | None:
         return text_names(column_labels(X))
     if isinstance(X, Records):
         return X.names
-    if isinstance(X, Table):
+    if isinstance(X, TableSource):
         return X.names if X.named else None
     if isinstance(X, RowSource):
         found = getattr(X, "feature_names", None)
@@ -116,7 +116,7 @@ def with_columns(X: Any, places: Sequence[int]) -> Any:
     if isinstance(X, Records):
         return X.chosen(places)
     if kind is None and isinstance(X, RowSource):
-        found: Any = mapped(X, ColumnOrder(tuple(places)))
+        found: Any = map_rows(X, ColumnOrder(tuple(places)))
         names = found.source.feature_names
         found.feature_names = tuple(names[j] for j in places)
         return found

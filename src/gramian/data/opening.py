@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from gramian._checks import one_of
-from gramian.data.choice import AS_STORED, DROP, ONEHOT, REFUSE, Choice
 from gramian.data.file_formats import CSV, file_format
+from gramian.data.file_options import AS_STORED, DROP, ONEHOT, REFUSE, FileOptions
 from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.formats.frames import FrameStorage, frame_kind, opened_frame
 from gramian.data.formats.records import Records
-from gramian.data.pieces import Storage, explained
+from gramian.data.storage import Storage, explain_errors
 from gramian.data.stored_file import find_files, is_path
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable
@@ -105,7 +105,7 @@ def open_data(
         sep=sep,
         encoding=encoding,
     )
-    storage = opened(data, given, like)
+    storage = open_storage(data, given, like)
     if like is not None and storage.n_features != like.shape[1]:
         raise InputError(
             f"{storage.names[0]} has {storage.n_features} features, but the data that like= names has "
@@ -114,9 +114,9 @@ def open_data(
     return StoredSource(storage, drop=nan == DROP)
 
 
-def open_numbers(data: Any, choice: Choice) -> StoredSource:
+def open_numbers(data: Any, choice: FileOptions) -> StoredSource:
     """Open numeric rows by a complete choice; check their width if the choice gives one."""
-    storage = opened(data, choice)
+    storage = open_storage(data, choice)
     if choice.n_features is not None and storage.n_features != choice.n_features:
         raise InputError(
             f"{storage.names[0]} has {storage.n_features} features, but {choice.n_features} were expected. "
@@ -125,7 +125,7 @@ def open_numbers(data: Any, choice: Choice) -> StoredSource:
     return StoredSource(storage, keep_bytes=choice.keep_bytes)
 
 
-def open_table(data: Any, choice: Choice) -> StoredTable:
+def open_table(data: Any, choice: FileOptions) -> StoredTable:
     """Open CSV or Parquet files as a table with columns of any type.
 
     Errors: ``InputError`` for files that are missing, empty, damaged, ragged or of another format, for names
@@ -135,11 +135,11 @@ def open_table(data: Any, choice: Choice) -> StoredTable:
     >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "train.csv"
     >>> _ = path.write_text("rooms,town,price\\n3,Bath,1.5\\n,Hull,2.5\\n")
-    >>> table = open_table(path, Choice(target="price"))
+    >>> table = open_table(path, FileOptions(target="price"))
     >>> table.columns(slice(0, 2)).to_pydict(), table.target[:]
     ({'rooms': [3, None], 'town': ['Bath', 'Hull']}, array([1.5, 2.5]))
     """
-    storage = opened(data, replace(choice, categorical=AS_STORED))
+    storage = open_storage(data, replace(choice, categorical=AS_STORED))
     assert isinstance(storage, ColumnarStorage), "other formats refuse it: they name no columns"
     return StoredTable(storage, keep_bytes=choice.keep_bytes)
 
@@ -153,7 +153,7 @@ def text_list(name: str, values: Sequence[str]) -> tuple[str, ...]:
 
 def _choice(
     target: Any, columns: Sequence[str] | None, categorical: str, key: str | None, like: StoredSource | None
-) -> Choice:
+) -> FileOptions:
     if isinstance(columns, str):
         raise InputError(f"columns={columns!r} is a single string. Pass a list of names: [{columns!r}].")
     if target is not None and not is_path(target):
@@ -173,7 +173,7 @@ def _choice(
     learned = settings.get("categories")
     before = like.storage.target_columns if like is not None else None
     before_names = (before,) if isinstance(before, str) else before or ()
-    return Choice(
+    return FileOptions(
         target=None if target is None else named[0] if one else named,
         target_like=None if set(before_names) & set(chosen or ()) else before,
         columns=chosen,
@@ -185,13 +185,13 @@ def _choice(
     )
 
 
-def refuse_csv_options(what: str, choice: Choice) -> None:
+def refuse_csv_options(what: str, choice: FileOptions) -> None:
     """Raise if an option was given that only CSV files have."""
     if choice.of_csv:
         raise InputError(f"{what}, but {choice.of_csv} can be given for CSV files only. Leave it out.")
 
 
-def opened(data: Any, choice: Choice, like: StoredSource | None = None) -> Storage:
+def open_storage(data: Any, choice: FileOptions, like: StoredSource | None = None) -> Storage:
     """Return the storage of files or of a frame, opened by the reader of their format.
 
     CSV files are read with the text columns and missing values of ``like`` unless the choice has its own.
@@ -226,5 +226,5 @@ def opened(data: Any, choice: Choice, like: StoredSource | None = None) -> Stora
             text=choice.text or before.get("text", ()),
             missing=choice.missing or before.get("missing", ()),
         )
-    with explained(str(paths[0]) if len(paths) == 1 else f"{paths[0]} and the other files", 0):
+    with explain_errors(str(paths[0]) if len(paths) == 1 else f"{paths[0]} and the other files", 0):
         return first.storage(paths, choice)

@@ -82,7 +82,7 @@ def onto(
     return found
 
 
-def predicted(rows: Any, work: Callable[[Any], Array], empty: Array) -> Array:
+def predict_part(rows: Any, work: Callable[[Any], Array], empty: Array) -> Array:
     """Return the work's result for one part's rows, or ``empty`` if it has none."""
     if not len(rows):
         return empty
@@ -90,7 +90,7 @@ def predicted(rows: Any, work: Callable[[Any], Array], empty: Array) -> Array:
         return work(as_rows(rows, None))
 
 
-def grouped(lengths: Sequence[int], least: int) -> list[range]:
+def group_parts(lengths: Sequence[int], least: int) -> list[range]:
     """Return groups of consecutive parts with at least this many rows each, except perhaps the last."""
     groups, start, rows = [], 0, 0
     for number, length in enumerate(lengths):

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, IntArray
 from gramian.data.column import StoredColumn
-from gramian.data.pieces import Piece, Storage, explained, no_rows
+from gramian.data.storage import Piece, Storage, explain_errors, no_rows
 from gramian.data.values import overflow, row_bytes, too_large
 from gramian.exceptions import InputError
 
@@ -27,7 +27,7 @@ KEPT_TARGET_BYTES = 1 << 24
 
 
 class PieceReader:
-    """Rows and targets of a :class:`~gramian.data.pieces.Storage`, numbered over all files.
+    """Rows and targets of a :class:`~gramian.data.storage.Storage`, numbered over all files.
 
     Memory: two pieces of a few megabytes, or all of them if they take at most ``keep_bytes``. Reads go in
     file order, a piece at a time; threads may share a reader. Numbers are checked when they are read: a
@@ -167,7 +167,7 @@ class PieceReader:
             # If one parse gives rows and targets and both are kept, nothing is parsed twice.
             rows = what == "rows" or (self.storage.together and self.keep_bytes > 0)
             targets = what == "targets" or (self.storage.together and self.storage.target is not None)
-            with explained(self.storage.names[piece.file], piece.first, piece.n_rows):
+            with explain_errors(self.storage.names[piece.file], piece.first, piece.n_rows):
                 self.storage.check(piece)
                 values, labels = self.storage.read(piece, rows=rows, target=targets)
             with self._guard:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, Rows
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.opening import open_numbers, text_list
 from gramian.exceptions import InputError
 
@@ -78,7 +78,7 @@ def read_table(
     if columns is not None and target in columns:
         raise InputError(f"The target {target!r} is also among columns. Take it out of the features.")
     names = None if columns is None else tuple(columns)
-    choice = Choice(
+    choice = FileOptions(
         target,
         columns=names,
         n_features=n_features,

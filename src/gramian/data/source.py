@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
-from gramian.data.ahead import read_ahead
+from gramian.data.prefetch import read_ahead
 from gramian.data.values import overflow, too_large
 from gramian.exceptions import InputError
 

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 
 from gramian._typing import IntArray, Rows
 from gramian.data.piece_reader import KEPT_PIECES, PieceReader, StoredTarget
-from gramian.data.pieces import Storage
+from gramian.data.storage import Storage
 from gramian.exceptions import listed
 
 
 class StoredSource:
-    """A row source over a :class:`~gramian.data.pieces.Storage`; ``gm.open_data`` makes them.
+    """A row source over a :class:`~gramian.data.storage.Storage`; ``gm.open_data`` makes them.
 
     Memory: two pieces of a few megabytes, an index of the pieces, and the requested blocks; or all pieces, if
     they take at most ``keep_bytes``. A row with a missing value, NaN or infinity raises ``InputError`` with

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import IntArray
-from gramian.data.arrow import joined
+from gramian.data.arrow import join_tables
 from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.piece_reader import KEPT_PIECES, PieceReader, StoredTarget
-from gramian.data.tables import ArrowBlock, Table
+from gramian.data.tables import ArrowBlock, TableSource
 
 
-class StoredTable(Table):
+class StoredTable(TableSource):
     """Columns of CSV or Parquet files; text, dates and missing values stay as they are.
 
     :class:`gramian.TabularRegressor` and :class:`gramian.TabularClassifier` take one as X. Memory: two pieces
@@ -53,7 +53,7 @@ class StoredTable(Table):
         if isinstance(where, slice):
             numbers = range(self.shape[0])[where]
             if numbers.step == 1 and numbers:
-                return joined(self._reader.consecutive(numbers, "columns"))
+                return join_tables(self._reader.consecutive(numbers, "columns"))
             where = np.asarray(numbers, np.intp)
         indices = self._reader.numbers(where)
         if not len(indices):
@@ -61,5 +61,5 @@ class StoredTable(Table):
         order = np.argsort(indices, kind="stable")
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        found = joined(part for _, part in self._reader.ascending(indices[order], "columns"))
+        found = join_tables(part for _, part in self._reader.ascending(indices[order], "columns"))
         return found if (np.diff(order) == 1).all() else found.take(back)

@@ -25,7 +25,7 @@ BLOCK_NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 20, 64, 1 << 14
 NAMED = ("interval", "period", "datetime", "timedelta")
 
 
-class Block(ABC):
+class TableBlock(ABC):
     """Some rows of a table."""
 
     #: The rows as one matrix, if all columns are numbers of one type.
@@ -44,7 +44,7 @@ class Block(ABC):
         """Return the cells as they are stored."""
 
 
-class Table(ABC):
+class TableSource(ABC):
     """Rows and columns that are read a block at a time; nothing is copied whole."""
 
     shape: tuple[int, int]
@@ -57,7 +57,7 @@ class Table(ABC):
         return self.names is not None
 
     @abstractmethod
-    def block(self, where: slice | IntArray) -> Block:
+    def block(self, where: slice | IntArray) -> TableBlock:
         """Return consecutive rows, or the rows with these numbers."""
 
     @property
@@ -66,13 +66,13 @@ class Table(ABC):
         return int(np.clip(BLOCK_NUMBERS // max(1, self.shape[1]), LEAST_ROWS, MOST_ROWS))
 
 
-def as_table(X: Any) -> Table:
+def as_table(X: Any) -> TableSource:
     """Return as a table a pandas or polars frame, an Arrow table, an array, sparse rows, a source or a list.
 
     >>> as_table([[1, "a"], [2, "b"]]).block(slice(0, 2)).cells(1, "1", False).levels
     ('a', 'b')
     """
-    if isinstance(X, Table):
+    if isinstance(X, TableSource):
         return X
     X = opened_frame(X)
     if frame_kind(X) is not None:
@@ -103,7 +103,7 @@ def as_table(X: Any) -> Table:
     )
 
 
-class ArrayBlock(Block):
+class ArrayBlock(TableBlock):
     """Rows of a matrix."""
 
     def __init__(self, rows: Array) -> None:
@@ -115,7 +115,7 @@ class ArrayBlock(Block):
         return cells_of(self.rows[:, place], column, as_category=as_category)
 
 
-class ArrayTable(Table):
+class ArrayTable(TableSource):
     """Rows of an array of numbers, booleans, text, dates or objects; a memmap is read on demand."""
 
     def __init__(self, X: Array, names: tuple[str, ...] | None = None) -> None:
@@ -123,12 +123,12 @@ class ArrayTable(Table):
         self.shape, self.names = ArraySource(X).shape, names
         self._X = X
 
-    def block(self, where: slice | IntArray) -> Block:
+    def block(self, where: slice | IntArray) -> TableBlock:
         """Return some rows."""
         return ArrayBlock(np.asarray(self._X[where]))
 
 
-class SourceTable(Table):
+class SourceTable(TableSource):
     """Rows of a row source or of a sparse matrix: all numbers, made dense block by block."""
 
     def __init__(self, source: RowSource) -> None:
@@ -136,13 +136,13 @@ class SourceTable(Table):
         self.shape, self.names = source.shape, None if names is None else text_names(names)
         self._source = source
 
-    def block(self, where: slice | IntArray) -> Block:
+    def block(self, where: slice | IntArray) -> TableBlock:
         """Return some rows."""
         rows = self._source.rows(where) if isinstance(where, slice) else self._source.take(where)
         return ArrayBlock(np.asarray(rows.toarray() if sp.issparse(rows) else rows))
 
 
-class FrameTable(Table):
+class FrameTable(TableSource):
     """Rows of a pandas or polars frame, or of an Arrow table or batch."""
 
     def __init__(self, frame: Any) -> None:
@@ -160,7 +160,7 @@ class FrameTable(Table):
         """Whether the labels of the columns are text."""
         return self._named
 
-    def block(self, where: slice | IntArray) -> Block:
+    def block(self, where: slice | IntArray) -> TableBlock:
         """Return some rows."""
         frame = self._frame
         if self._kind == "pandas":
@@ -174,7 +174,7 @@ class FrameTable(Table):
         return PolarsBlock(part) if self._kind == "polars" else ArrowBlock(part)
 
 
-class PandasBlock(Block):
+class PandasBlock(TableBlock):
     """Rows of a pandas frame."""
 
     def __init__(self, frame: Any) -> None:
@@ -198,7 +198,7 @@ class PandasBlock(Block):
             values = series.to_numpy(np.float64, na_value=np.nan)
             small = str(kind).lower() in ("int8", "uint8", "int16", "uint16", "float32", "boolean")
             return Cells(
-                BOOLEAN if kind.kind == "b" else NUMERIC, values, narrow=small, example=_seen(values)
+                BOOLEAN if kind.kind == "b" else NUMERIC, values, narrow=small, example=_first_present(values)
             )
         elif kind.kind in "mM" and not str(kind).startswith(("date32", "date64")):
             raw = series.to_numpy("datetime64[us]" if kind.kind == "M" else "timedelta64[us]")
@@ -209,7 +209,7 @@ class PandasBlock(Block):
         return cells_of(raw, column, as_category=as_category)
 
 
-class PolarsBlock(Block):
+class PolarsBlock(TableBlock):
     """Rows of a polars frame."""
 
     def __init__(self, frame: Any) -> None:
@@ -232,7 +232,7 @@ class PolarsBlock(Block):
         return cells_of(_listed(series.to_list()), column, as_category=as_category)
 
 
-class ArrowBlock(Block):
+class ArrowBlock(TableBlock):
     """Rows of an Arrow table or batch."""
 
     def __init__(self, table: Any) -> None:
@@ -268,6 +268,6 @@ def _listed(values: list[Any]) -> Array:
     return np.fromiter(values, object, len(values))
 
 
-def _seen(values: Array) -> object:
+def _first_present(values: Array) -> object:
     present = values[~np.isnan(values)][:1]
     return float(present[0]) if len(present) else None

@@ -44,7 +44,7 @@ every row the same number of values.
     except ValueError as error:
         if not of_lists(error):
             raise
-        raise ragged(name, values) from None
+        raise ragged_error(name, values) from None
     if dtype is None:
         return found
     refuse_times(name, found)
@@ -78,7 +78,7 @@ def of_lists(error: ValueError) -> bool:
     return "setting an array element with a sequence" in str(error)
 
 
-def ragged(name: str, values: Any) -> InputError:
+def ragged_error(name: str, values: Any) -> InputError:
     """Return the error about values that contain lists in place of numbers."""
     sizes = [len(row) if _has_length(row) else 1 for row in values]
     other = next((i for i, size in enumerate(sizes) if size != sizes[0]), None)
@@ -128,16 +128,16 @@ def limit_of(dtype: np.dtype[Any]) -> float:
 
 
 def _largest(values: Any) -> float:
-    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))  # −(−128) is no int8
 
 
-def widened(rows: Rows) -> Rows:
+def widen(rows: Rows) -> Rows:
     """Return float32 rows as float64 if squares of their numbers overflow or vanish in float32.
 
     Other rows are returned as they are. Time O(n d) for float32.
 
     >>> X = np.array([[1.0], [2.0]], np.float32)
-    >>> [widened(X * np.float32(factor)).dtype.name for factor in (1e-25, 1.0, 1e20)]
+    >>> [widen(X * np.float32(factor)).dtype.name for factor in (1e-25, 1.0, 1e20)]
     ['float64', 'float32', 'float64']
     """
     if rows.dtype != np.float32:

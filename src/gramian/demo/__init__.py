@@ -60,7 +60,7 @@ def _show_table(rows: int, memory: str, out: Path) -> page.Part:
     where = out / "flats.csv"
     flats.write_csv(where, n)
     say(f"{title}: {n:,} flats of {len(flats.COLUMNS)} columns in {where}")
-    results = _raced(
+    results = _race(
         (
             ("table", "  gramian's TabularRegressor takes the table as it is"),
             ("table boosting", "  scikit-learn's HistGradientBoosting takes words as codes"),
@@ -103,7 +103,7 @@ def _show_island(rows: int, memory: str, out: Path) -> page.Part:
     return page.Part(title, told, lines=found.lines, seconds=time.perf_counter() - began)
 
 
-def _raced(workers: tuple[tuple[str, str], ...], rows: int, memory: str, out: Path) -> list[Result]:
+def _race(workers: tuple[tuple[str, str], ...], rows: int, memory: str, out: Path) -> list[Result]:
     """Run workers one after the other, and print what they do and their results."""
     results = []
     for name, doing in workers:

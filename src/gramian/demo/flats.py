@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
 from gramian._typing import Array, Float64Array
-from gramian.demo.results import Result, measured
+from gramian.demo.results import Result, measure_fit
 from gramian.tables.regressor import TabularRegressor
 
 #: Most flats to make, and the fraction that is held out.
@@ -80,7 +80,7 @@ def write_csv(path: Path, rows: int) -> None:
 def _gramian(memory: str, data: Flats) -> Result:
     # Kernel models alone: by default boosting may join their mean.
     model = TabularRegressor(include=(), memory_budget=memory, random_state=0)
-    result = measured("gramian TabularRegressor", model, data, _rmse)
+    result = measure_fit("gramian TabularRegressor", model, data, _rmse)
     shares = model.feature_importances_
     first = ", ".join(f"{COLUMNS[j]} {shares[j]:.0%}" for j in np.argsort(-shares)[:6])
     found = model.search_
@@ -97,7 +97,7 @@ def _boosting(memory: str, data: Flats) -> Result:
         make_column_transformer((words, list(WORDS)), (FunctionTransformer(_floats), list(NUMBERS))),
         HistGradientBoostingRegressor(categorical_features=list(range(len(WORDS))), random_state=0),
     )
-    return measured("HistGradientBoostingRegressor", model, data, _rmse)
+    return measure_fit("HistGradientBoostingRegressor", model, data, _rmse)
 
 
 WORKERS: dict[str, Callable[[str, Flats], Result]] = {

@@ -12,9 +12,9 @@ import numpy as np
 from gramian._budget import format_bytes, parse_bytes
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
-from gramian.demo.results import reported
+from gramian.demo.results import run_and_read
 from gramian.plotting.canvas import pyplot
-from gramian.reporting.drawing import Picture, drawn
+from gramian.reporting.drawing import Picture, draw_svg
 
 #: Standard deviation of the error of a measurement; the heights themselves have one of about 2.
 NOISE = 0.5
@@ -26,7 +26,7 @@ SCRIPT = "two_million.py"
 
 
 @dataclass(frozen=True)
-class Learned:
+class IslandReport:
     """What the process that learned the island reported of itself."""
 
     rows: int
@@ -79,15 +79,15 @@ def make(out: Path, rows: int) -> None:
     np.save(out / "grid.npy", grid())
 
 
-def learn(out: Path, memory: str) -> Learned:
+def learn(out: Path, memory: str) -> IslandReport:
     """Run the script that learns the rows in ``out``, in a process of its own, and return its report."""
     script = out / SCRIPT
     shutil.copyfile(Path(__file__).with_name(SCRIPT), script)
     hint = f"Python and the libraries take part of the {memory}: raise --memory if they leave too little."
-    facts = reported([str(script), f"{parse_bytes(memory) / 1e6:g}MB"], str(script), hint)
+    facts = run_and_read([str(script), f"{parse_bytes(memory) / 1e6:g}MB"], str(script), hint)
     learned, true = np.load(out / "learned.npy"), height(grid())
     error = float(np.sqrt(np.mean((learned - true) ** 2)))
-    return Learned(**facts, error=error)
+    return IslandReport(**facts, error=error)
 
 
 def pictures(out: Path) -> Sequence[Picture]:
@@ -111,4 +111,4 @@ def _map(values: Float64Array, scale: Float64Array, title: str, caption: str) ->
     most = float(np.abs(scale).max())
     ax.imshow(values, origin="lower", cmap="terrain", vmin=-0.6 * most, vmax=most, interpolation="nearest")
     ax.set_axis_off()
-    return drawn(figure, title, caption)
+    return draw_svg(figure, title, caption)

@@ -10,7 +10,7 @@ from gramian._files import complete_file
 from gramian.demo.results import Result, table
 from gramian.plotting.canvas import COLOURS, NOTE_SIZE, name_axes
 from gramian.reporting.document import Section, code, document, paragraph
-from gramian.reporting.drawing import Picture, axes, drawn
+from gramian.reporting.drawing import Picture, axes, draw_svg
 
 
 @dataclass
@@ -76,4 +76,4 @@ def _bars(names: Sequence[str], values: Sequence[float], what: str, caption: str
     ax.grid(False, axis="y")
     ax.set_xlim(0, 1.15 * max(*values, 1e-9))
     name_axes(ax, what, "")
-    return drawn(figure, what.capitalize(), caption)
+    return draw_svg(figure, what.capitalize(), caption)

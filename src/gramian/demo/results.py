@@ -18,7 +18,7 @@ from gramian.comparison.quiet_threads import quiet_environment
 from gramian.exceptions import GramianError
 
 
-class Split(Protocol):
+class DemoSplit(Protocol):
     """Interface of a data set with training rows and test rows."""
 
     @property
@@ -44,7 +44,7 @@ class Result:
     note: str = ""
 
 
-def measured(label: str, model: Any, data: Split, score: Callable[[Array, Array], float]) -> Result:
+def measure_fit(label: str, model: Any, data: DemoSplit, score: Callable[[Array, Array], float]) -> Result:
     """Fit a model, predict, and return times, memory and score of predictions against targets."""
     with PeakMemory() as memory:
         start = time.perf_counter()
@@ -61,10 +61,10 @@ def in_own_process(name: str, rows: int, memory: str, out: Path) -> Result:
     """Run a worker of the demo in a process of its own, so that it has its own memory peak."""
     options = ["--worker", name, "--rows", str(rows), "--memory", memory, "--out", str(out)]
     hint = "A negative status is a signal: -9 usually means that memory ran out; try fewer --rows."
-    return Result(**reported(["-m", "gramian.demo", *options], f"The demo's worker {name!r}", hint))
+    return Result(**run_and_read(["-m", "gramian.demo", *options], f"The demo's worker {name!r}", hint))
 
 
-def reported(arguments: Sequence[str], name: str, hint: str) -> dict[str, Any]:
+def run_and_read(arguments: Sequence[str], name: str, hint: str) -> dict[str, Any]:
     """Run Python with these arguments and return the JSON in its last line of output.
 
     Its OpenMP threads sleep while they wait, so that other work on the machine does not multiply its seconds.

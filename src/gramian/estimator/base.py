@@ -14,7 +14,7 @@ from gramian._budget import parse_bytes
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, ArraySource, RowSource
 from gramian.engine import Engine
-from gramian.estimator import shown
+from gramian.estimator import display
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.fitting import remove
 from gramian.estimator.matching import check_width, matched, names_known
@@ -22,8 +22,8 @@ from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.summaries import Evidence, Fact, summary_of
 from gramian.exceptions import InputError
-from gramian.kernels.lookup import PRECOMPUTED
 from gramian.kernels.precomputed import StoredMatrix, StoredRows, check_kernel_matrix
+from gramian.kernels.resolve import PRECOMPUTED
 from gramian.summary import Summary
 
 
@@ -89,11 +89,11 @@ class KernelEstimator(BaseEstimator):
         Nothing is computed from rows, so that the model may come from a file. ``print`` shows it as text.
         Time O(blocks + parameters). NotFittedError before a fit.
         """
-        shown.check_has_fit(self)
+        display.check_has_fit(self)
         return summary_of(self, self._evidence(), self._class_facts())
 
     def _repr_html_inner(self) -> str:
-        return shown.below_diagram(self, super()._repr_html_inner())
+        return display.below_diagram(self, super()._repr_html_inner())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
@@ -110,7 +110,7 @@ class KernelEstimator(BaseEstimator):
         return {}
 
     def __rich__(self) -> Any:
-        return shown.rich_text(self)
+        return display.rich_text(self)
 
     # ---- rows, kernel, tiles --------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.source import RowSource, as_source
-from gramian.data.taken import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets, TakenTargets
 
@@ -29,7 +29,7 @@ class LabelledRows(Generic[Labels]):
         """Return the rows with these numbers, in this order; rows of the source are read when asked for."""
         targets: Any = self.targets
         taken = TakenTargets(targets, numbers) if isinstance(targets, NumberTargets) else targets[numbers]
-        return LabelledRows(TakenRows(self.source, numbers), taken, self._weights(numbers))
+        return LabelledRows(SubsetRows(self.source, numbers), taken, self._weights(numbers))
 
     def read(self, numbers: IntArray) -> LabelledRows[Any]:
         """Return the rows with these numbers, in this order, read into memory."""

@@ -9,19 +9,19 @@ from gramian.compression.costs import Resources
 from gramian.compression.training import choose_dtype
 from gramian.data.scaled import moments
 from gramian.data.source import RowSource
-from gramian.data.taken import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
 from gramian.estimator.sklearn_kernels import is_sklearn_kernel, translated
 from gramian.kernels import Kernel
-from gramian.kernels.lookup import PRECOMPUTED, SCALE, resolve_kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows
+from gramian.kernels.resolve import PRECOMPUTED, SCALE, resolve_kernel
 
 
 @dataclass(frozen=True, eq=False)
 class KernelParameters:
     """Parameters that define a kernel, as the user gave them.
 
-    :func:`~gramian.kernels.lookup.resolve_kernel` says what they mean; kernels of scikit-learn's Gaussian
+    :func:`~gramian.kernels.resolve.resolve_kernel` says what they mean; kernels of scikit-learn's Gaussian
     processes are translated (:mod:`gramian.estimator.sklearn_kernels`).
     """
 
@@ -78,7 +78,7 @@ class KernelParameters:
         """Return the kernel for the rows of a source; a precomputed one with the source's values."""
         kernel = self.settled(source).resolve(source.shape[1])
         # Rows of a stored matrix are numbers, whichever of them are taken.
-        stored = source.source if isinstance(source, TakenRows) else source
+        stored = source.source if isinstance(source, SubsetRows) else source
         return Precomputed(stored.matrix) if isinstance(stored, StoredRows) else kernel
 
 

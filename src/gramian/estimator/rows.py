@@ -13,8 +13,8 @@ from gramian.data.cells import BOOLEAN, CATEGORY, EMPTY, NOUNS, NUMERIC
 from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.names import names_of
-from gramian.data.tables import Table, as_table
-from gramian.data.values import of_lists, ragged, refuse_masked, refuse_overflow, widened
+from gramian.data.tables import TableSource, as_table
+from gramian.data.values import of_lists, ragged_error, refuse_masked, refuse_overflow, widen
 from gramian.estimator.matching import check_width, matched, refuse_cluster
 from gramian.exceptions import InputError, quoted
 
@@ -58,20 +58,20 @@ def checked_values(
             if objects.ndim == 2:
                 _refuse_column(estimator, as_table(objects))
         elif isinstance(error, ValueError) and of_lists(error):
-            raise ragged("X", X) from None
+            raise ragged_error("X", X) from None
         elif lengths and isinstance(error, ValueError) and "contains" in str(error):  # NaN, or infinity
             array: Any = X if sp.issparse(X) else np.asarray(X)
             if array.ndim == 2:
                 _refuse_column(estimator, as_table(array))
         raise
     if lengths:
-        checked = widened(checked)
+        checked = widen(checked)
     if lengths and reset:
         refuse_overflow(checked, names_of(X))
     return checked
 
 
-def _refuse_column(estimator: BaseEstimator, table: Table) -> None:
+def _refuse_column(estimator: BaseEstimator, table: TableSource) -> None:
     """Raise for the first column of a table that holds text, dates, or missing or infinite values."""
     n, d = table.shape
     names = table.names or tuple(map(str, range(d)))

@@ -17,7 +17,7 @@ from gramian.compression.report import Report
 from gramian.exceptions import listed
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
-from gramian.summary import Grid, Summary, rounded, short, spread_grid
+from gramian.summary import Grid, Summary, round_decimals, short, spread_grid
 
 #: Classes that are named.
 MOST_CLASSES = 10
@@ -68,7 +68,7 @@ class Evidence:
     def model_facts(self) -> Iterator[Fact]:
         """Yield the kernel and what regularises the model."""
         if self.kernel is not None:
-            yield "kernel", short(rounded(repr(self.kernel)))
+            yield "kernel", short(round_decimals(repr(self.kernel)))
         yield from ((name, number(value)) for name, value in self.penalty.items())
 
     def fit_facts(self, *, spent: bool = True) -> Iterator[Fact]:
@@ -148,7 +148,7 @@ def _value(value: Any) -> str:
     if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic):
         return f"{type(value).__name__} {value.dtype} {tuple(value.shape)}"
     if value is None or isinstance(value, bool | int | float | str | np.generic | BaseEstimator):
-        return short(rounded(repr(value.item() if isinstance(value, np.generic) else value)), 80)
+        return short(round_decimals(repr(value.item() if isinstance(value, np.generic) else value)), 80)
     if isinstance(value, tuple | list | dict):
         return f"{type(value).__name__} of {len(value)}"
     return type(value).__name__

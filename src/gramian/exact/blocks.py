@@ -62,12 +62,12 @@ def balanced_blocks(
     ends = np.searchsorted(labels[order], np.arange(partition.n_blocks + 1))
     parts: list[IntArray] = []
     for a, b in pairwise(ends):
-        parts.extend(_halved(rows, kernel, order[a:b], LARGEST * size))
+        parts.extend(_halve(rows, kernel, order[a:b], LARGEST * size))
     parts = [part for part in parts if part.size]
     return Blocks(np.concatenate(parts), np.cumsum([0, *(part.size for part in parts)]))
 
 
-def _halved(rows: Rows, kernel: Kernel, index: IntArray, most: float) -> Iterator[IntArray]:
+def _halve(rows: Rows, kernel: Kernel, index: IntArray, most: float) -> Iterator[IntArray]:
     """Yield parts of the rows ``index`` with at most ``most`` nearby rows each."""
     if len(index) <= most:
         yield index
@@ -77,8 +77,8 @@ def _halved(rows: Rows, kernel: Kernel, index: IntArray, most: float) -> Iterato
     count = -(-len(index) // int(most))
     cut = len(index) * (count // 2) // count
     place = np.argpartition(along, cut)
-    yield from _halved(rows, kernel, np.sort(index[place[:cut]]), most)
-    yield from _halved(rows, kernel, np.sort(index[place[cut:]]), most)
+    yield from _halve(rows, kernel, np.sort(index[place[:cut]]), most)
+    yield from _halve(rows, kernel, np.sort(index[place[cut:]]), most)
 
 
 def _line(points: Rows, kernel: Kernel) -> Float64Array:

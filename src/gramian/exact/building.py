@@ -38,7 +38,7 @@ def root_and_blocks(
         whole = float(system.kernel.diagonal(system.rows).sum())
         enough = ENOUGH * float(system.shift.min())
         tol = enough / whole if costs is not None and whole > 0 else 0.0
-        pivoted, name = _pivoted(system, sizes.rank, tol, rng), "pitc" if slices else "nystrom"
+        pivoted, name = _pivot(system, sizes.rank, tol, rng), "pitc" if slices else "nystrom"
         factor = pivoted.factor
         remainder = float(pivoted.diagonal.sum())
         left = remainder / whole if whole > 0 else 0.0
@@ -48,7 +48,7 @@ def root_and_blocks(
             slices, name = [], "nystrom"
             more = costs.root_affordable(costs.build(sizes), room) - len(pivoted.picked)
             if more > 0 and len(pivoted.picked) == sizes.rank and not remainder <= enough:
-                factor = _pivoted(system, more, tol, rng, pivoted).factor
+                factor = _pivot(system, more, tol, rng, pivoted).factor
     found = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
     system.evaluations += found.evaluations
     if found.nbytes > room and costs is None:
@@ -60,7 +60,7 @@ def root_and_blocks(
     return found, name
 
 
-def _pivoted(
+def _pivot(
     system: ExactSystem, rank: int, tol: float, rng: np.random.Generator, after: PivotedFactor | None = None
 ) -> PivotedFactor:
     system.evaluations += len(system) * rank

@@ -153,7 +153,7 @@ def _log_slope(values: Float64Array, targets: Float64Array) -> tuple[Float64Arra
     return chances - targets, chances
 
 
-def _curved(chances: Float64Array, values: Float64Array) -> Float64Array:
+def _apply_curvature(chances: Float64Array, values: Float64Array) -> Float64Array:
     if values.shape[-1] == 1:
         return chances * (1.0 - chances) * values
     return chances * (values - (chances * values).sum(axis=-1, keepdims=True))
@@ -169,7 +169,7 @@ def _spread_slope(values: Float64Array, targets: Float64Array) -> tuple[Float64A
 
 
 #: −ln P of a row's class, for one output of two classes or one of each class.
-LOGISTIC = RowLoss(_log_losses, _log_slope, _curved, _log_odds)
+LOGISTIC = RowLoss(_log_losses, _log_slope, _apply_curvature, _log_odds)
 #: Half the squared distance of values and targets.
 SQUARED = RowLoss(
     lambda values, targets: 0.5 * np.square(values - targets).sum(axis=-1),

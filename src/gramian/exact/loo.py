@@ -25,7 +25,7 @@ from gramian._numerics import cholesky_lower
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import NumericalError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum
-from gramian.kernels.gradient import contracted, log_parameters, with_log_parameters
+from gramian.kernels.gradient import contract, log_parameters, with_log_parameters
 from gramian.kernels.groups import OnFeatures
 from gramian.solvers.threads import blas_for
 
@@ -40,7 +40,7 @@ SQUARES = 6
 
 
 @dataclass(frozen=True)
-class LeaveOneOut:
+class ExactLeaveOneOut:
     """Leave-one-out error L = Σ w_i ‖e_i‖² and its gradient by the logs of kernel parameters and alpha."""
 
     loss: float
@@ -57,7 +57,7 @@ def leave_one_out(
     *,
     weights: Float64Array | None = None,
     intercept: bool = False,
-) -> LeaveOneOut:
+) -> ExactLeaveOneOut:
     """Return the leave-one-out error of kernel ridge on these rows, summed over outputs.
 
     X : (m, d); Y : (m, outputs); weights : (m,), all > 0, None for ones. Time O(m³ + m² d), memory six
@@ -89,9 +89,9 @@ def leave_one_out(
         M = root @ root.T  # by BLAS syrk, at half the cost of a general product
         M -= 2.0 * (G @ c) @ a.T
         # K and its derivative are symmetric.
-        by_kernel = contracted(kernel, X, X, M)
+        by_kernel = contract(kernel, X, X, M)
     loss = float(np.einsum("i,ip,ip->", w, e, e))
-    return LeaveOneOut(loss, by_kernel, alpha * float(np.sum(M.diagonal() / w)), e)
+    return ExactLeaveOneOut(loss, by_kernel, alpha * float(np.sum(M.diagonal() / w)), e)
 
 
 def per_feature(kernel: Kernel, n_features: int) -> Kernel:

@@ -52,7 +52,7 @@ def ridge_solution(
 
 
 @dataclass
-class _Problem:
+class _PenaltyProblem:
     """Training rows and targets of the trials, and the validation rows."""
 
     kernel: Kernel
@@ -76,7 +76,7 @@ class _Problem:
 
 
 @dataclass
-class PenaltyTrials(_Problem):
+class PenaltyTrials(_PenaltyProblem):
     """Predictions for validation rows by exact models of one kernel with an intercept.
 
     kernel : k; rows : (n, d), training rows; others : (m, d), validation rows; targets : (n, outputs);
@@ -117,7 +117,7 @@ class PenaltyTrials(_Problem):
 
 
 @dataclass
-class IterativeTrials(_Problem):
+class IterativeTrials(_PenaltyProblem):
     """Predictions for validation rows by conjugate gradients with one preconditioner for every penalty.
 
     kernel, rows, others, targets, weights, engine : as for :class:`PenaltyTrials`; dtype : of the tiles;
@@ -137,14 +137,14 @@ class IterativeTrials(_Problem):
     tol: float = TRIAL_TOL
     until: float = math.inf
     cut: bool = False
-    _run: _Run | None = field(default=None, repr=False)
+    _run: _PenaltyRun | None = field(default=None, repr=False)
 
     def values(self, alpha: float) -> Float64Array:
         """Return f(others) + b, (m, outputs), by an iterative solve for this penalty."""
         shift = np.full(len(self.targets), alpha) if self.weights is None else alpha / self.weights
         if self._run is None:
             system = ExactSystem(self.kernel, self.rows, shift, self.dtype, self.memory_bytes, self.engine)
-            self._run = _Run(system, self.right, self.rng)
+            self._run = _PenaltyRun(system, self.right, self.rng)
         solved, cut = self._run.solve(shift, self.tol, self.until)
         self.cut = self.cut or cut
         coefficients, offset = without_ones(solved)
@@ -155,7 +155,7 @@ class IterativeTrials(_Problem):
         return np.asarray(across @ coefficients + (self.mean + offset), np.float64)
 
 
-class _Run:
+class _PenaltyRun:
     """Solver for one right-hand side and several diagonals, with rows in the preconditioner's order.
 
     Products K P that were computed for one diagonal help the next: it starts from the Galerkin solution in

@@ -66,7 +66,7 @@ class RootAndBlocks:
         self._engine, self._h = engine, factor
         self._whole = not slices
         rank, n = factor.shape
-        self._slices = list(slices) or _even(n)
+        self._slices = list(slices) or _even_slices(n)
         self._inverses: list[Float64Array] = [np.zeros((0, 0))] * len(self._slices)
         core = np.eye(rank)
         self.logdet, self.evaluations, self.jitter = 0.0, 0, 0.0
@@ -189,6 +189,6 @@ def _inverse(
     return inverse_of_factored(lower), logdet, jitter
 
 
-def _even(n: int) -> list[slice]:
+def _even_slices(n: int) -> list[slice]:
     edges = np.linspace(0, n, min(TASKS, max(1, n)) + 1).astype(np.intp)
     return [slice(int(a), int(b)) for a, b in pairwise(edges)]

@@ -12,7 +12,7 @@ import numpy as np
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, Rows
 from gramian.compression.features import BlockSizes
-from gramian.compression.terms import Terms
+from gramian.compression.terms import KernelTerms
 from gramian.data.source import RowSource, row_blocks
 from gramian.data.values import row_bytes
 from gramian.engine import Engine
@@ -97,11 +97,11 @@ class ExactPredictor:
         """Return a training row by its number as the kernel takes it, shape (1, d)."""
         return self.rows[number : number + 1]
 
-    def terms(self, rows: Rows, engine: Engine) -> Iterator[Terms]:
+    def terms(self, rows: Rows, engine: Engine) -> Iterator[KernelTerms]:
         """Yield k(x, x_i) and a_i for rows in memory, in groups whose kernel values take 32 MB at most."""
         columns = self.kernel.against(self.rows, self.dtype)
         every = np.arange(self.n_points)
         height = max(1, GROUP_BYTES // (8 * max(1, self.n_points)))
         for part in row_slices(int(rows.shape[0]), height):
             numbers = np.arange(part.start, part.stop)
-            yield Terms(numbers, every, columns(rows[part]), self.coefficients)
+            yield KernelTerms(numbers, every, columns(rows[part]), self.coefficients)

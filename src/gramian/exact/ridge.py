@@ -23,7 +23,7 @@ from gramian.solvers.solution import Solution
 
 
 @dataclass(frozen=True)
-class ExactFit:
+class ExactRidge:
     """Trained exact model with its solution and stages."""
 
     predictor: ExactPredictor
@@ -43,7 +43,7 @@ def train_exact(
     engine: Engine,
     rng: np.random.Generator,
     progress: Callable[[Progress], None] | None = None,
-) -> ExactFit:
+) -> ExactRidge:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over all f of the kernel's space.
 
     f = Σ a_i k(x_i, ·) with (K + alpha·W⁻¹) a = y − b·1; rows of weight 0 have a_i = 0 and are left out. With
@@ -68,7 +68,7 @@ def train_exact(
     if intercept:
         value, offset = without_ones(value)
     predictor = ExactPredictor(kernel, rows, value, served_dtype(kernel, rows, value, targets, dtype))
-    return ExactFit(predictor, offset, solution, stages)
+    return ExactRidge(predictor, offset, solution, stages)
 
 
 def without_ones(value: Float64Array) -> tuple[Float64Array, Float64Array]:

@@ -100,7 +100,7 @@ def solve_exact(
     ``system.memory_bytes``.
     """
     if settings.checkpoint is None:
-        return _solved(system, right, settings, rng, None, progress)
+        return _solve_system(system, right, settings, rng, None, progress)
     checkpoint = Checkpoint(settings.checkpoint, system, right)
 
     def watched(state: Progress) -> None:
@@ -109,7 +109,7 @@ def solve_exact(
             progress(state)
 
     try:
-        found, stages = _solved(system, right, settings, rng, checkpoint.start(), watched)
+        found, stages = _solve_system(system, right, settings, rng, checkpoint.start(), watched)
     except KeyboardInterrupt:
         checkpoint.keep()
         raise
@@ -117,7 +117,7 @@ def solve_exact(
     return found, stages
 
 
-def _solved(
+def _solve_system(
     system: ExactSystem,
     right: Float64Array,
     settings: SolveSettings,

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._typing import Array, Float64Array
 from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.predictor import Predictor
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, class_labels
 from gramian.estimator.base import KernelEstimator
@@ -81,7 +81,7 @@ class Machines:
     def read(self, X: Any) -> RowSource:
         """Return a user's rows as the machines take them: of a table encoded and scaled."""
         if isinstance(self.model, TableServer):
-            return mapped(self.encoded(X), self.model.scaling_)
+            return map_rows(self.encoded(X), self.model.scaling_)
         found: RowSource = self.model._rows(X, reset=False)
         return found
 

@@ -10,7 +10,7 @@ from gramian.exceptions import InputError
 from gramian.explanation.machines import Machines
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import StoredRows
-from gramian.kernels.slopes import squared_distances
+from gramian.kernels.radial_derivatives import squared_distances
 
 #: Rows compared with landmarks at a time. Chosen by hand.
 STEP = 4096

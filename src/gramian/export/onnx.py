@@ -22,7 +22,7 @@ from gramian.fast.serving.flat import FlatPredictor
 
 #: Versions of 2021 and 2022, which every later runtime reads.
 OPSET, IR_VERSION = 17, 8
-#: Those of models of tables, of 2023: the first whose Equal compares text.
+#: Table models need these versions of 2023, the first whose Equal compares strings.
 TABLE_OPSET, TABLE_IR_VERSION = 19, 9
 #: Rows computed at a time. Each row gets a copy of its leaf's numbers, so this bounds the memory. Chosen by
 #: hand.

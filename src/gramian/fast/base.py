@@ -20,7 +20,7 @@ from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
-from gramian.estimator.finite import finite_values
+from gramian.estimator.overflow_checks import finite_values
 from gramian.estimator.rows import checked_rows, checked_values
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError
@@ -28,7 +28,7 @@ from gramian.fast.cost import (
     Cost,
     batch_rows,
     dummy,
-    interpolated,
+    interpolate_time,
     measure,
     parse_cost,
     product_nanoseconds,
@@ -38,15 +38,15 @@ from gramian.fast.cost import (
 )
 from gramian.fast.fidelity import Fidelity, warn_if_low
 from gramian.fast.frames import by_name
-from gramian.fast.learning.copies import Pool
+from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.lesson import Lesson, together
 from gramian.fast.learning.metric import (
     Teacher,
     center_and_spread,
     gradient_outer_product,
     metric_directions,
 )
+from gramian.fast.learning.training_set import TrainingSet, together
 from gramian.fast.search import (
     ShapeTrainer,
     linear_shape,
@@ -78,11 +78,11 @@ MakeTeacher = Callable[[Float64Array, Float64Array, Array, float], Teacher]
 Score = Callable[[Float64Array, Float64Array, Array], float]
 
 #: Receives the values found and the teacher's for the held-out rows, and these rows with their true values.
-Compare = Callable[[Float64Array, Float64Array, Lesson], None]
+Compare = Callable[[Float64Array, Float64Array, TrainingSet], None]
 
 
 class FastKernelModel(KernelEstimator):
-    """Base of the two fast models: training sets (lessons), search over shapes, prediction."""
+    """Base of the two fast models: training sets, search over shapes, prediction."""
 
     teacher: Any
     cost: Any
@@ -154,7 +154,7 @@ class FastKernelModel(KernelEstimator):
 
     def _given_teacher(self, X: Any) -> Any:
         """Return the teacher, asked about the columns of X; None if there is none that is fitted."""
-        if self.teacher is None or unfitted(self.teacher):
+        if self.teacher is None or is_unfitted(self.teacher):
             return None
         return by_name(self.teacher, X, Engine(self.n_jobs))
 
@@ -197,7 +197,7 @@ class FastKernelModel(KernelEstimator):
         n, d = rows.shape
         weights = np.ones(n) if weights is None else weights
         order = rng.permutation(np.flatnonzero(weights > 0))
-        held, kept = parted(order, np.zeros(n, np.intp) if groups is None else groups)
+        held, kept = split_held_out(order, np.zeros(n, np.intp) if groups is None else groups)
         count = len(held) if len(kept) < len(order) else 0
         taught = teacher(rows[kept], values[kept], weights[kept], start + TEACHER_PART * seconds)
         check_steady(taught, rows[kept])
@@ -206,7 +206,7 @@ class FastKernelModel(KernelEstimator):
         def held_score(found: Float64Array) -> float:
             return score(found, values[held], weights[held])
 
-        def part(lesson: Lesson, mine: IntArray) -> Lesson:
+        def part(lesson: TrainingSet, mine: IntArray) -> TrainingSet:
             own = lesson.some(mine)
             if unlabelled is None or lesson.teacher is None:
                 return own
@@ -223,7 +223,7 @@ class FastKernelModel(KernelEstimator):
         held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
         seed = int(rng.integers(2**32))
 
-        def pool(lesson: Lesson) -> Pool:
+        def pool(lesson: TrainingSet) -> Pool:
             return Pool(lesson, center, spread, Q, np.random.default_rng(seed))
 
         pools = {name: pool(lesson) for name, lesson in parts.items()}
@@ -246,13 +246,13 @@ class FastKernelModel(KernelEstimator):
             used = 1.0
         student = best.student
         found = np.asarray(student.predictor()(rows[held]), np.float64)
-        compare(found, taught(rows[held]), Lesson(rows[held], values[held], weights[held]))
-        if self.teacher is not None and not unfitted(self.teacher):
+        compare(found, taught(rows[held]), TrainingSet(rows[held], values[held], weights[held]))
+        if self.teacher is not None and not is_unfitted(self.teacher):
             self.fidelity_ = replace(self.fidelity_, teacher_saw=True)
             warn_if_low(self.fidelity_, used, self.cost)
         if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth learning from
             left = time.perf_counter() < trainer.until(1.0)
-            if best.lesson == "teacher" and unfitted(self.teacher) and left:
+            if best.lesson == "teacher" and is_unfitted(self.teacher) and left:
                 taught = teacher(rows[order], values[order], weights[order], trainer.until(1.0))
                 lesson = self._lessons(rows, values, weights, taught, bounds)["teacher"]
                 more = pool(part(lesson, order))
@@ -272,16 +272,16 @@ class FastKernelModel(KernelEstimator):
         weights: Array,
         teacher: Teacher,
         bounds: tuple[float | None, float | None],
-    ) -> dict[str, Lesson]:
+    ) -> dict[str, TrainingSet]:
         """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
         lessons = {}
         if self.learn in ("auto", "teacher"):
             taught = teacher(rows)
             if bounds != (None, None):
                 taught = np.clip(taught, *bounds)
-            lessons["teacher"] = Lesson(rows, taught, weights, teacher, *bounds)
+            lessons["teacher"] = TrainingSet(rows, taught, weights, teacher, *bounds)
         if self.learn in ("auto", "labels"):
-            lessons["labels"] = Lesson(rows, values, weights, None, *bounds)
+            lessons["labels"] = TrainingSet(rows, values, weights, None, *bounds)
         return lessons
 
     def _evidence(self) -> Evidence:
@@ -313,7 +313,7 @@ class FastKernelModel(KernelEstimator):
 
     def _nanoseconds(self, shape: Shape, n_features: int, n_outputs: int) -> float:
         """Return the nanoseconds a row of ``predict`` with a shape."""
-        return interpolated(shape, lambda one: self._timed(one, n_features, n_outputs))
+        return interpolate_time(shape, lambda one: self._timed(one, n_features, n_outputs))
 
     def _timed(self, shape: Shape, n_features: int, n_outputs: int) -> float:
         """Return the nanoseconds a row of ``predict`` with a shape, measured once in this process."""
@@ -373,7 +373,7 @@ class FastKernelModel(KernelEstimator):
         return flatten(self.predictor_)
 
 
-def unfitted(teacher: Any) -> bool:
+def is_unfitted(teacher: Any) -> bool:
     """Return whether a teacher is an estimator that has not been fitted."""
     if not isinstance(teacher, BaseEstimator):
         return False
@@ -382,7 +382,7 @@ def unfitted(teacher: Any) -> bool:
     return not any(name.endswith("_") and not name.startswith("_") for name in vars(teacher))
 
 
-def parted(order: Array, groups: Array) -> tuple[Array, Array]:
+def split_held_out(order: Array, groups: Array) -> tuple[Array, Array]:
     """Split rows into held-out rows and training rows; with too few rows, return all of them as both.
 
     The first rows of ``order`` are held out. If that would leave a group without a training row, the last

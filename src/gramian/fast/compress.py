@@ -12,12 +12,12 @@ from gramian._typing import Array
 from gramian.engine import Engine
 from gramian.estimator.answers import class_labels
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
-from gramian.fast.kinds import function_of, teacher_of
 from gramian.fast.stored import stored_teacher
+from gramian.fast.teacher_adapters import function_of, teacher_of
 from gramian.fast.teachers import Translated, class_teacher
 
 
-def compressed(
+def compress_rows(
     model: Any,
     X: Any,
     y: Any,

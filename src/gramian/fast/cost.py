@@ -158,7 +158,7 @@ def measure(
     )
 
 
-def interpolated(shape: Shape, timed: Callable[[Shape], float]) -> float:
+def interpolate_time(shape: Shape, timed: Callable[[Shape], float]) -> float:
     """Return the time of a shape from those of the same levels and directions with ``TIMED_UNITS``.
 
     The operations grow linearly with the units, and so does the time in between; it never falls with more

@@ -20,16 +20,16 @@ from gramian.estimator.answers import (
     predicted_numbers,
 )
 from gramian.estimator.base import all_or_nothing, own_target, required_target
-from gramian.estimator.kinds import Classifier, Regressor
+from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.fast.base import FastKernelModel
 from gramian.fast.default_teacher import default_teacher
-from gramian.fast.fidelity import explained, same_class
-from gramian.fast.learning.lesson import Lesson
+from gramian.fast.fidelity import explained_variance, same_class
 from gramian.fast.learning.metric import Teacher, center_and_spread
-from gramian.fast.probabilities import Calibration, smoothed
+from gramian.fast.learning.training_set import TrainingSet
+from gramian.fast.probabilities import Calibration, smooth_labels
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.teachers import CLIP, class_chances, class_teacher, known_classes, number_teacher
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
@@ -214,11 +214,11 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         values = self._values(X)
         return log_probabilities(self.calibration_.log_odds(values))
 
-    def _compare(self, given: Any, found: Float64Array, told: Float64Array, held: Lesson) -> None:
+    def _compare(self, given: Any, found: Float64Array, told: Float64Array, held: TrainingSet) -> None:
         self.fidelity_ = same_class(found, told, held.weights)
         chances = None if given is None else class_chances(given, self.classes_, held.rows)
         if chances is None:
-            chances = smoothed(likeliest(held.values), len(self.classes_))
+            chances = smooth_labels(likeliest(held.values), len(self.classes_))
         self.calibration_ = Calibration.fit(found, chances, held.weights)
 
     def _teacher(
@@ -334,8 +334,8 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         check_is_fitted(self, "predictor_")
         return flatten(self.predictor_, self._spread, self._center)
 
-    def _compare(self, found: Float64Array, told: Float64Array, held: Lesson) -> None:
-        self.fidelity_ = explained(found, told, held.weights)
+    def _compare(self, found: Float64Array, told: Float64Array, held: TrainingSet) -> None:
+        self.fidelity_ = explained_variance(found, told, held.weights)
 
     def _teacher(
         self, given: Any, rows: Float64Array, values: Float64Array, weights: Array, until: float

@@ -93,7 +93,7 @@ def same_class(found: Float64Array, told: Float64Array, weights: Array) -> Fidel
     return Fidelity(SAME_CLASS, value, float(np.sqrt(near * (1.0 - near) / count)), len(found))
 
 
-def explained(found: Float64Array, told: Float64Array, weights: Array) -> Fidelity:
+def explained_variance(found: Float64Array, told: Float64Array, weights: Array) -> Fidelity:
     """Return R² = 1 − Σ w ‖t − f‖²/Σ w ‖t − t̄‖² of values f (n, outputs) to the teacher's values t.
 
     The standard error follows from a linearisation of the ratio. If the teacher is constant, the value is 1

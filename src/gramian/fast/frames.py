@@ -34,7 +34,7 @@ def by_name(teacher: Any, X: Any, engine: Engine) -> Any:
         made = form
         form = made if places is None else lambda rows: with_columns(made(rows), places)
     elif names is not None and known is not None:
-        form = partial(_ordered, places, known if isinstance(teacher, KernelEstimator) else None)
+        form = partial(_order_columns, places, known if isinstance(teacher, KernelEstimator) else None)
     return teacher if form is None else Translated(teacher, form)
 
 
@@ -55,7 +55,7 @@ def _frame_form(X: Any, teacher: Any) -> Callable[[Array], Any] | None:
     return lambda rows: make.from_arrays(list(rows.T.copy()), names=labels)
 
 
-def _ordered(places: Sequence[int] | None, names: tuple[str, ...] | None, rows: Array) -> Any:
+def _order_columns(places: Sequence[int] | None, names: tuple[str, ...] | None, rows: Array) -> Any:
     """Return rows with the columns at these places; with ``names``, as a row source that has them."""
     found = rows if places is None else rows[:, list(places)]
     if names is None:

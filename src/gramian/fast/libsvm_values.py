@@ -13,7 +13,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from gramian._typing import Array, Float64Array
 from gramian.compression.expansion import PairwisePredictor
 from gramian.engine import Engine
-from gramian.kernels.lookup import resolve_kernel
+from gramian.kernels.resolve import resolve_kernel
 
 
 def libsvm_values(model: Any, engine: Engine) -> Callable[[Array], Float64Array] | None:

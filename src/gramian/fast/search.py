@@ -15,13 +15,13 @@ from gramian._phases import Progress
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
-from gramian.fast.learning.copies import Pool, Rows
-from gramian.fast.learning.distill import LEAST_LEAF_ROWS, Effort, Shape, Student, alone, begin, together
+from gramian.fast.learning.augmentation import AugmentedRows, Pool
+from gramian.fast.learning.distill import LEAST_LEAF_ROWS, Shape, StageLimits, Student, alone, begin, together
 from gramian.fast.learning.leaves import Limit
-from gramian.fast.learning.lesson import Lesson
-from gramian.fast.learning.loss import Leaf, settle
+from gramian.fast.learning.loss import LeafRows, settle
 from gramian.fast.learning.metric import metric_directions
-from gramian.fast.learning.units import Units
+from gramian.fast.learning.rbf_units import Units
+from gramian.fast.learning.training_set import TrainingSet
 from gramian.fast.serving.router import TreeRouter
 from gramian.search import Limits, Trials, search
 
@@ -33,13 +33,13 @@ LEVELS = (0, 2, 4, 6, 8)
 HELD_PARTS, FEW_FEATURES = (0.8, 0.99), 24
 #: Effort of a trial, of the nearest three trials, which go on, and of the nearest of these; at last its
 #: leaves are learned on their own, and with the held-out rows. Chosen by hand.
-TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 4e9, 0.4), 3, Effort(40, 6.0, 60_000, 1.5e10, 0.6)
-FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 1.2e11, 0.8), Effort(60, 8.0, 200_000, 5e10, 0.9), 30
+TRIAL, FINALISTS, FINAL = StageLimits(20, 3.0, 30_000, 4e9, 0.4), 3, StageLimits(40, 6.0, 60_000, 1.5e10, 0.6)
+FULL, OWN, AGAIN = StageLimits(90, 8.0, 200_000, 1.2e11, 0.8), StageLimits(60, 8.0, 200_000, 5e10, 0.9), 30
 #: If the loss exceeds that of a shallower tree by this factor, deeper trees are not tried. Chosen by hand.
 WORSE = 1.25
 #: Effort of learning the labels after the teacher's values, until the held-out loss stops falling, and the
 #: score by which a student of the labels must then be ahead. Chosen by hand.
-TUNE, AHEAD = Effort(40, 6.0, 200_000, 3e10, 0.95), 0.001
+TUNE, AHEAD = StageLimits(40, 6.0, 200_000, 3e10, 0.95), 0.001
 #: Part of the loss below which leaves on their own must bring it for another turn. Chosen by hand.
 WORTH = 0.9
 #: Updates of a linear model's working targets.
@@ -87,7 +87,7 @@ class ShapeTrainer:
 
     M: Float64Array
     pools: dict[str, Pool]
-    held_out: dict[str, Lesson]
+    held_out: dict[str, TrainingSet]
     score: Score
     seed: int
     engine: Engine
@@ -99,7 +99,7 @@ class ShapeTrainer:
         """Return when a part of the time is over."""
         return self.start + part * self.seconds
 
-    def rows(self, name: str, shape: Shape, effort: Effort) -> Rows:
+    def rows(self, name: str, shape: Shape, effort: StageLimits) -> AugmentedRows:
         """Return the rows of a lesson that a stage learns from."""
         pool = self.pools[name]
         return pool.rows(effort.rows(shape, len(self.M), pool.lesson.values.shape[1]))
@@ -116,7 +116,7 @@ class ShapeTrainer:
         first = begin(rows, shape, Q, (pool.center, pool.inverse), rng, self.engine)
         return self.further(self.judged(first, name), name, TRIAL)
 
-    def further(self, found: FittedShape, name: str, effort: Effort) -> FittedShape:
+    def further(self, found: FittedShape, name: str, effort: StageLimits) -> FittedShape:
         """Go on with a student, on a lesson; return the better of both on that lesson's held-out rows.
 
         Within one lesson the loss compares stages and shapes, since it needs far fewer rows than an error
@@ -190,7 +190,7 @@ class ShapeTrainer:
 def linear_student(pool: Pool) -> Student:
     """Return a linear model of a pool's own rows, in float64."""
     lesson, d = pool.lesson, pool.lesson.rows.shape[1]
-    leaf = Leaf.of((lesson.rows - pool.center) * pool.inverse, lesson.targets())
+    leaf = LeafRows.of((lesson.rows - pool.center) * pool.inverse, lesson.targets())
     units = Units.of(settle(leaf, np.zeros((0, d)), np.zeros((0, d)), rounds=LINEAR_ROUNDS))
     return Student(Shape(0, 0, d), np.eye(d), TreeRouter(), [units], pool.center, pool.inverse)
 

@@ -9,7 +9,7 @@ import numpy as np
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError
 from gramian.fast.default_teacher import default_teacher
-from gramian.fast.kinds import are_chances
+from gramian.fast.teacher_adapters import are_chances
 from gramian.fast.teachers import LEAST_CHANCE
 from gramian.ridge.ridge import KernelRidge
 

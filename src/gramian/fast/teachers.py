@@ -81,7 +81,7 @@ def class_teacher(model: Any, classes: Array, engine: Engine) -> Callable[[Array
         raise _no_teacher(model, "decision_function or predict_proba")
 
     def values(rows: Array) -> Float64Array:
-        found = _asked(model, ask, rows)
+        found = _ask(model, ask, rows)
         if found.ndim == 1:
             found = found[:, None]
         if chances:
@@ -101,7 +101,7 @@ def class_chances(model: Any, classes: Array, rows: Array) -> Float64Array | Non
     """Return a fitted model's probability of each class (n, classes), or None if it gives none."""
     if not hasattr(model, "predict_proba"):
         return None
-    found = _asked(model, model.predict_proba, rows)
+    found = _ask(model, model.predict_proba, rows)
     _check(found, len(rows), len(classes))
     order = _class_order(model, classes)
     return found if order is None else found[:, order]
@@ -114,7 +114,7 @@ def number_teacher(model: Any, outputs: int, engine: Engine) -> Callable[[Array]
         raise _no_teacher(model, "predict")
 
     def values(rows: Array) -> Float64Array:
-        found = _asked(model, ask, rows)
+        found = _ask(model, ask, rows)
         found = found[:, None] if found.ndim == 1 else found
         _check(found, len(rows), outputs)
         return found
@@ -157,7 +157,7 @@ def check_steady(teacher: Callable[[Array], Float64Array], rows: Array) -> None:
         )
 
 
-def _asked(model: Any, ask: Callable[[Array], Any], rows: Array) -> Float64Array:
+def _ask(model: Any, ask: Callable[[Array], Any], rows: Array) -> Float64Array:
     """Return a teacher's answers; raise an error that names the teacher if it fails."""
     try:
         return np.asarray(ask(rows), np.float64)

@@ -11,7 +11,7 @@ from gramian._typing import Float64Array, Rows
 from gramian.compression.grouping import units_by_leaf
 from gramian.engine import Engine
 from gramian.estimator.conformal import held_out_rank
-from gramian.gp.likelihood import Evidence
+from gramian.gp.likelihood import MarginalLikelihood
 from gramian.gp.prior import residual_diagonal
 
 #: Deviations are scaled as if so many more rows had agreed with them. Chosen by hand.
@@ -100,7 +100,7 @@ class BandCheck:
         return np.asarray(np.sort(self.scores, axis=0)[rank - 1 if upper else -rank])
 
 
-def leave_one_out(found: Evidence, rows: Rows, targets: Float64Array, engine: Engine) -> BandCheck:
+def leave_one_out(found: MarginalLikelihood, rows: Rows, targets: Float64Array, engine: Engine) -> BandCheck:
     r"""Return the errors of training rows, each predicted from all other rows, without another fit.
 
     With Σ = K̃ + D + noise·I, a = Σ⁻¹y and g = diag Σ⁻¹, the error is a_i/g_i and the variance of the

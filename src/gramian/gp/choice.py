@@ -9,7 +9,7 @@ import numpy as np
 
 from gramian._typing import Float64Array, Rows
 from gramian.data.source import RowSource, as_source, sample_rows
-from gramian.data.taken import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS
 from gramian.gp.calibration import BandCheck
@@ -124,7 +124,7 @@ def leave_one_out_judge(
     Of 1,000 rows, among 50,000 at most; the same ones for all hyperparameters.
     """
     some = np.sort(rng.permutation(len(targets))[:AMONG_ROWS])
-    among = TakenRows(source, some) if len(some) < len(targets) else source
+    among = SubsetRows(source, some) if len(some) < len(targets) else source
     known = targets[some]
     rows, numbers = sample_rows(among, JUDGED_ROWS, rng)
     seed = int(rng.integers(2**31))

@@ -34,7 +34,7 @@ FAILED = 1e25
 
 
 @dataclass(frozen=True)
-class Block:
+class CompositeBlock:
     """Rows (b, d) and their targets (b, outputs)."""
 
     rows: Array
@@ -61,7 +61,7 @@ class Prior:
 class Composite:
     """L(θ) plus the prior's log density, of fixed blocks."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[CompositeBlock]
     hyper: Hyperparameters
     prior: Prior
     engine: Engine = field(default_factory=Engine)
@@ -83,7 +83,7 @@ class Composite:
         """
         at = self.hyper.at(theta)
 
-        def work(block: Block) -> tuple[float, Float64Array]:
+        def work(block: CompositeBlock) -> tuple[float, Float64Array]:
             return dense_likelihood(
                 at.kernel, at.noise, block.rows, block.targets, by_kernel=bool(len(self.hyper.own))
             )
@@ -100,7 +100,7 @@ class Composite:
 
 def neighbour_blocks(
     source: RowSource, targets: Float64Array, hyper: Hyperparameters, count: int, rng: np.random.Generator
-) -> list[Block]:
+) -> list[CompositeBlock]:
     """Return ``count`` blocks: random rows, each with its nearest neighbours in units of the lengthscales.
 
     One pass over the rows. Time O(n d count), memory for a chunk of rows.
@@ -122,9 +122,9 @@ def neighbour_blocks(
     return [block_of(source, targets, np.sort(one)) for one in numbers]
 
 
-def block_of(source: RowSource, targets: Float64Array, numbers: Array) -> Block:
+def block_of(source: RowSource, targets: Float64Array, numbers: Array) -> CompositeBlock:
     """Return the rows with these numbers as a block."""
-    return Block(np.ascontiguousarray(dense(source.take(numbers)), np.float64), targets[numbers])
+    return CompositeBlock(np.ascontiguousarray(dense(source.take(numbers)), np.float64), targets[numbers])
 
 
 def _squared(rows: Rows, centers: Float64Array, weight: Float64Array) -> Float64Array:

@@ -17,7 +17,7 @@ from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array, Rows
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
-from gramian.kernels.gradient import contracted
+from gramian.kernels.gradient import contract
 from gramian.solvers.threads import blas_for
 
 
@@ -47,4 +47,4 @@ def _likelihood(
     if not by_kernel:
         return value, np.array([slope])
     points = np.asarray(dense(X), np.float64)
-    return value, np.append(contracted(kernel, points, points, adjoint), slope)
+    return value, np.append(contract(kernel, points, points, adjoint), slope)

@@ -31,10 +31,10 @@ from gramian.compression.basis import BasisBuilder
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import Unit, units_by_leaf
 from gramian.data.source import row_blocks
-from gramian.gp.likelihood import Evidence, Observations
+from gramian.gp.likelihood import MarginalLikelihood, Observations
 from gramian.gp.prior import residual_diagonal
 from gramian.kernels.columns import dense
-from gramian.kernels.gradient import contracted, contracted_diagonal, log_parameters
+from gramian.kernels.gradient import contract, contracted_diagonal, log_parameters
 
 
 @dataclass
@@ -46,13 +46,13 @@ class _Adjoints:
 
 
 @dataclass
-class _Part:
+class _GradientPart:
     slope: Float64Array  #: derivatives in the kernel's log parameters
     noise: float  #: Σ M_ii
     nodes: list[tuple[int, Float64Array, Float64Array]]
 
 
-def gradient(found: Evidence, data: Observations, *, by_kernel: bool = True) -> Float64Array:
+def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool = True) -> Float64Array:
     """Return the derivatives of log p(y) in the kernel's log parameters and, last, in the log of the noise.
 
     ``by_kernel=False`` returns only the derivative in the noise, for kernels whose gradient is not known.
@@ -69,7 +69,7 @@ def gradient(found: Evidence, data: Observations, *, by_kernel: bool = True) -> 
     for where, rows in row_blocks(data.source, data.chunk_rows):
         targets = data.targets[where]
 
-        def work(unit: Unit, rows: Rows = rows, targets: Array = targets) -> _Part:
+        def work(unit: Unit, rows: Rows = rows, targets: Array = targets) -> _GradientPart:
             return _part(found, rows[unit.rows], targets[unit.rows], unit, by_kernel)
 
         labels = features.partition.route(rows, data.engine)
@@ -80,7 +80,7 @@ def gradient(found: Evidence, data: Observations, *, by_kernel: bool = True) -> 
                 _add(adjoints, part)
     for level in reversed(forest.levels if by_kernel else ()):
 
-        def landmarks(node: int) -> _Part:
+        def landmarks(node: int) -> _GradientPart:
             return _landmarks(features, node, adjoints[node])
 
         with data.engine.results(landmarks, range(level.start, level.stop)) as parts:
@@ -90,13 +90,13 @@ def gradient(found: Evidence, data: Observations, *, by_kernel: bool = True) -> 
     return np.append(slope, found.noise * noise)
 
 
-def _add(adjoints: list[_Adjoints], part: _Part) -> None:
+def _add(adjoints: list[_Adjoints], part: _GradientPart) -> None:
     for node, own, above in part.nodes:
         adjoints[node].own += own
         adjoints[node].above += above
 
 
-def _part(found: Evidence, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _Part:
+def _part(found: MarginalLikelihood, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _GradientPart:
     """Return the contribution of one unit of rows: compute its F̄, then go back through the rows' paths."""
     features, forest = found.features, found.features.forest
     outputs = Y.shape[1]
@@ -119,7 +119,7 @@ def _part(found: Evidence, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _P
     a /= total[:, None]
     diagonal = 0.5 * (np.einsum("ij,ij->i", a, a) - outputs * (1.0 / total - explained / total**2))
     if not by_kernel:
-        return _Part(np.zeros(0), float(diagonal.sum()), [])
+        return _GradientPart(np.zeros(0), float(diagonal.sum()), [])
     adjoint = Z
     adjoint *= -(outputs / total)[:, None]
     adjoint -= 2.0 * diagonal[:, None] * F
@@ -129,7 +129,7 @@ def _part(found: Evidence, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _P
             a[segment.rows] @ found.beta[segment.node].T
         )
     points = np.asarray(dense(X), np.float64)
-    part = _Part(contracted_diagonal(features.kernel, points, diagonal), float(diagonal.sum()), [])
+    part = _GradientPart(contracted_diagonal(features.kernel, points, diagonal), float(diagonal.sum()), [])
     for segments in reversed(unit.levels):
         for segment in segments:
             rows = segment.rows
@@ -138,7 +138,12 @@ def _part(found: Evidence, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _P
 
 
 def _back(
-    features: FeatureMap, node: int, X: Float64Array, F: Float64Array, adjoint: Float64Array, part: _Part
+    features: FeatureMap,
+    node: int,
+    X: Float64Array,
+    F: Float64Array,
+    adjoint: Float64Array,
+    part: _GradientPart,
 ) -> None:
     """Pass the adjoint of one node's features back to the kernel's parameters and its ancestors' features."""
     basis, start = features.nodes[node], features.forest.path_rank(node)
@@ -148,21 +153,21 @@ def _back(
     above = F[:, :start]
     part.nodes.append((node, own.T @ F[:, start : start + basis.rank], own.T @ above))
     landmarks = np.asarray(dense(basis.landmarks), np.float64)
-    part.slope += contracted(features.kernel, X, landmarks, own @ basis.matrix.T)
+    part.slope += contract(features.kernel, X, landmarks, own @ basis.matrix.T)
     if start:
         adjoint[:, :start] -= own @ basis.projection.T
 
 
-def _landmarks(features: FeatureMap, node: int, sums: _Adjoints) -> _Part:
+def _landmarks(features: FeatureMap, node: int, sums: _Adjoints) -> _GradientPart:
     """Return the contribution of a node's Gram matrix and of its landmarks' ancestor features."""
     kernel, basis = features.kernel, features.nodes[node]
-    part = _Part(np.zeros(len(log_parameters(kernel))), 0.0, [])
+    part = _GradientPart(np.zeros(len(log_parameters(kernel))), 0.0, [])
     if not basis.rank:
         return part
     points = np.asarray(dense(basis.landmarks), np.float64)
     vectors = np.asarray(basis.matrix, np.float64)
     gram = -0.25 * vectors @ (sums.own + sums.own.T) @ vectors.T
-    part.slope += contracted(kernel, points, points, gram)
+    part.slope += contract(kernel, points, points, gram)
     path = features.forest.path(node)
     if path:
         ancestors = tuple(features.nodes[a] for a in path)

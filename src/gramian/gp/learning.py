@@ -86,7 +86,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class LearningSettings:
+class GPLearningSettings:
     """How hyperparameters are learned; bounds are logarithms of factors on the start."""
 
     n_rows: int
@@ -119,7 +119,7 @@ class Interrupted(Exception):
 
 
 def climb(
-    loss: Loss, start: Float64Array, bounds: Float64Array, settings: LearningSettings, n_rows: int
+    loss: Loss, start: Float64Array, bounds: Float64Array, settings: GPLearningSettings, n_rows: int
 ) -> Run:
     """Minimise −log p(y) from ``start`` within the bounds; the best θ that was seen is the result."""
     best, slope, seen = (FAILED, start), np.inf, 0
@@ -154,7 +154,7 @@ def learn(
     hyper: Hyperparameters,
     source: RowSource,
     targets: Float64Array,
-    settings: LearningSettings,
+    settings: GPLearningSettings,
     *,
     engine: Engine,
     rng: np.random.Generator,
@@ -246,7 +246,7 @@ def learn_all(
     n_rows: int,
     hyper: Hyperparameters,
     before: Learned,
-    settings: LearningSettings,
+    settings: GPLearningSettings,
     *,
     progress: Progress | None = None,
 ) -> Learned:
@@ -294,7 +294,7 @@ def _stages(
     hyper: Hyperparameters,
     source: RowSource,
     targets: Float64Array,
-    settings: LearningSettings,
+    settings: GPLearningSettings,
     prior: Prior,
     engine: Engine,
     rng: np.random.Generator,
@@ -340,7 +340,7 @@ def _prior(hyper: Hyperparameters, *, weak: bool) -> Prior:
 
 
 def _other_starts(
-    hyper: Hyperparameters, settings: LearningSettings, rng: np.random.Generator
+    hyper: Hyperparameters, settings: GPLearningSettings, rng: np.random.Generator
 ) -> list[Float64Array]:
     """Return further starts: of a named kernel with lengthscales each time a quarter as long, else random.
 
@@ -355,7 +355,7 @@ def _other_starts(
     return [start - (i + 1) * lengths for i in range(settings.n_restarts)]
 
 
-def _warn(learned: Learned, run: Run | None, hyper: Hyperparameters, settings: LearningSettings) -> None:
+def _warn(learned: Learned, run: Run | None, hyper: Hyperparameters, settings: GPLearningSettings) -> None:
     """Warn where learning did not end as it should. Noise at its lower bound is what exact targets have."""
     bare = len(hyper.own) if learned.theta[-1] < hyper.theta[-1] else -1
     told = [i for i in learned.at_bounds if i != bare]
@@ -372,7 +372,7 @@ def _warn(learned: Learned, run: Run | None, hyper: Hyperparameters, settings: L
         )
         text = why if run.iterations >= settings.max_iterations else gave_up
     elif told:
-        names = listed((hyper.names[i] for i in told), 5, show=str)
+        names = listed((f"{hyper.names[i]} ({np.exp(learned.theta[i]):.3g})" for i in told), 5, show=str)
         text = (
             f"learning ended at the bounds of {names}. Widen bounds, leave out features that say nothing, or "
             "fix the noise with learn_noise=False."

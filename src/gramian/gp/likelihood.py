@@ -35,7 +35,7 @@ class Observations:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class MarginalLikelihood:
     """Result of one pass for a given prior and noise: log p(y) and the posterior of the features' weights."""
 
     value: float
@@ -47,14 +47,14 @@ class Evidence:
 
 
 @dataclass
-class _Part:
+class _LikelihoodPart:
     sums: list[UnitSums]
     logdet: float
     square: float
     left: float
 
 
-def evidence(features: FeatureMap, noise: float, data: Observations) -> Evidence:
+def evidence(features: FeatureMap, noise: float, data: Observations) -> MarginalLikelihood:
     """Return log p(y) and the posterior of the features' weights.
 
     Needs features of float64 bases and ``noise`` > 0. Time O(n (m d + m r + path²)) and the elimination of S;
@@ -67,7 +67,7 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Evidence
     for where, rows in row_blocks(data.source, data.chunk_rows):
         targets = data.targets[where]
 
-        def work(unit: Unit, rows: Rows = rows, targets: Array = targets) -> _Part:
+        def work(unit: Unit, rows: Rows = rows, targets: Array = targets) -> _LikelihoodPart:
             return _part(features, noise, rows[unit.rows], targets[unit.rows], unit)
 
         labels = features.partition.route(rows, data.engine)
@@ -87,10 +87,10 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Evidence
     n = data.source.shape[0]
     constant = factor.logdet + logdet + n * np.log(2.0 * np.pi)
     value = -0.5 * (square - explained + outputs * constant)
-    return Evidence(value, features, noise, PathFactor.of(factor), tuple(beta), left / n)
+    return MarginalLikelihood(value, features, noise, PathFactor.of(factor), tuple(beta), left / n)
 
 
-def _part(features: FeatureMap, noise: float, X: Rows, Y: Array, unit: Unit) -> _Part:
+def _part(features: FeatureMap, noise: float, X: Rows, Y: Array, unit: Unit) -> _LikelihoodPart:
     F = np.asarray(features.unit_features(X, unit), np.float64)
     left = residual_diagonal(features.kernel, X, F)
     total = left + noise
@@ -98,4 +98,4 @@ def _part(features: FeatureMap, noise: float, X: Rows, Y: Array, unit: Unit) -> 
     F *= scale
     Y = Y * scale
     sums = unit_products(features.forest, unit, F, Y)
-    return _Part(sums, float(np.log(total).sum()), float(np.vdot(Y, Y)), float(left.sum()))
+    return _LikelihoodPart(sums, float(np.log(total).sum()), float(np.vdot(Y, Y)), float(left.sum()))

@@ -15,12 +15,12 @@ from gramian.gp.composite import FAILED
 from gramian.gp.dense import dense_likelihood
 from gramian.gp.gradient import gradient
 from gramian.gp.hyperparameters import Hyperparameters
-from gramian.gp.likelihood import Evidence, Observations, evidence
+from gramian.gp.likelihood import MarginalLikelihood, Observations, evidence
 from gramian.gp.prior import with_kernel
 
 
 @dataclass(frozen=True)
-class Objective:
+class LikelihoodObjective:
     """Log marginal likelihood as a function of θ, for fixed landmarks and blocks."""
 
     features: FeatureMap
@@ -29,7 +29,7 @@ class Objective:
     #: Whether every row is a landmark of the root. The model is then exact, and dense algebra is cheaper.
     exact: bool = False
 
-    def moved(self, theta: Array) -> Objective:
+    def moved(self, theta: Array) -> LikelihoodObjective:
         """Return the objective whose own kernel and noise are those of θ."""
         return replace(self, hyper=self.hyper.at(theta))
 
@@ -44,7 +44,7 @@ class Objective:
             )
         return values
 
-    def found(self) -> Evidence:
+    def found(self) -> MarginalLikelihood:
         """Return the evidence for the objective's own kernel and noise."""
         features = with_kernel(self.features, self.hyper.kernel, self.data.engine)
         return evidence(features, self.hyper.noise, self.data)

@@ -21,22 +21,22 @@ from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.conformal import share
+from gramian.estimator.fit_inputs import plan_fit
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.opening import plan_fit
+from gramian.estimator.mixins import Regressor
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.sklearn_kernels import without_noise
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.gp.objective import Objective
+from gramian.gp.objective import LikelihoodObjective
 from gramian.gp.training import (
     DEFAULT_NOISE,
     mean_of,
     moments_of,
-    normalised,
+    normalise,
     plan_process,
     process_round,
     train,
@@ -231,7 +231,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             targets = NumberTargets(y, source.shape[0])
             targets.refuse_tiny()
             self._flat = targets.flat
-            known, self._y_mean, self._y_std = normalised(targets[slice(0, None)], self.normalize_y)
+            known, self._y_mean, self._y_std = normalise(targets[slice(0, None)], self.normalize_y)
             rows = LabelledRows(source, NumberTargets(known.ravel() if self._flat else known, len(known)))
             setup = FitSetup.of(self, phases)
             asked = InputParameters.of(setup, standardize=self.standardize, metric=self.metric)
@@ -383,7 +383,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
                 "The training rows are not in pickles and model files, so that the likelihood at another "
                 "theta is not known here. Fit again, or ask with theta=None, eval_gradient=False."
             )
-        objective: Objective = self._training
+        objective: LikelihoodObjective = self._training
         values = objective.checked(self.theta_ if theta is None else theta)
         return objective.value(values) if eval_gradient else objective.moved(values).found().value
 

@@ -53,7 +53,7 @@ EXACT_ROWS = 2_000
 ROOT_RANK, BLOCK_RANK, BLOCK_ROWS = 500, 200, 400
 
 
-def sized(
+def plan_sizes(
     approximation: Any,
     source: RowSource,
     work: Workload,
@@ -117,7 +117,7 @@ def sized(
     if name == "exact":
         return planned(MultiResolutionBuilder.root_only(n), EXACT)
     if name not in ("auto", NEIGHBOURS):
-        return planned(_asked(approximation), AS_ASKED)
+        return planned(_asked_builder(approximation), AS_ASKED)
     if n <= EXACT_ROWS:
         return planned(MultiResolutionBuilder.root_only(n), f"{name}: every one of {n} rows")
     blocks = max(2, round(n / BLOCK_ROWS))
@@ -172,7 +172,7 @@ def _neighbour_bytes(n_rows: int, n_features: int, n_outputs: int, n_threads: in
     return neighbour_bytes(n_rows, n_features, n_outputs, n_threads) + 16 * learned * (n_features + n_outputs)
 
 
-def _asked(chosen: Any) -> Builder:
+def _asked_builder(chosen: Any) -> Builder:
     """Return the builder of a name or an instance, with exactly as many landmarks as its rank."""
     if isinstance(chosen, str) and chosen in NESTED:
         chosen = NESTED[chosen]()

@@ -21,15 +21,15 @@ from gramian._typing import Float64Array
 from gramian.approximations.setup import FitSetup
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource, sample_rows
-from gramian.data.taken import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.column_scales import warn_of_scales
-from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.overflow_checks import finite_values, quietly, rows_at
 from gramian.estimator.sklearn_kernels import refuse_fixed, without_noise
 from gramian.estimator.targets import NumberTargets
 from gramian.exact.predictor import ExactPredictor
@@ -44,13 +44,13 @@ from gramian.gp.choice import (
 )
 from gramian.gp.exact_mean import exact_mean
 from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
-from gramian.gp.learning import Learned, LearningSettings, block_sizes, learn, learn_all
-from gramian.gp.likelihood import Evidence, Observations
+from gramian.gp.learning import GPLearningSettings, Learned, block_sizes, learn, learn_all
+from gramian.gp.likelihood import MarginalLikelihood, Observations
 from gramian.gp.neighbours import NeighbourPosterior
-from gramian.gp.objective import Objective
+from gramian.gp.objective import LikelihoodObjective
 from gramian.gp.posterior import Posterior
 from gramian.gp.prior import scaled_back
-from gramian.gp.sizes import FEWEST, LEARNING_ROWS, sized, solves_for_mean, takes_neighbours
+from gramian.gp.sizes import FEWEST, LEARNING_ROWS, plan_sizes, solves_for_mean, takes_neighbours
 from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
 from gramian.kernels import Kernel
 from gramian.metric.input import InputParameters, planned_input
@@ -74,8 +74,8 @@ UNEXPLAINED, LEAST_TOLD = 0.95, 10
 class TrainedProcess:
     """Result of training: likelihood, posterior, what was learned and checked, and the plan."""
 
-    objective: Objective
-    evidence: Evidence
+    objective: LikelihoodObjective
+    evidence: MarginalLikelihood
     mean: ExactPredictor | None
     near: NeighbourPosterior | None
     learning: Learned | None
@@ -137,10 +137,10 @@ def train(
         held = max(1, min(CHECKED_ROWS, int(HELD_OUT_SHARE * rows.n)))
         order = rng.permutation(rows.n)
         out, kept = np.sort(order[:held]), np.sort(order[held:])
-        known, known_targets = TakenRows(source, kept), targets[kept]
+        known, known_targets = SubsetRows(source, kept), targets[kept]
     learning, engine = None, Engine(plan.n_threads)
     if optimizer is not None and len(hyper.theta):
-        settings = LearningSettings(
+        settings = GPLearningSettings(
             _count(model.learning_rows, known.shape[0]),
             factors,
             restarts,
@@ -232,7 +232,7 @@ def process_round(model: KernelEstimator, asked: RoundSetup) -> RoundModel:
     return RoundModel(fit)
 
 
-def normalised(targets: Float64Array, normalize: bool) -> tuple[Float64Array, Float64Array, Float64Array]:
+def normalise(targets: Float64Array, normalize: bool) -> tuple[Float64Array, Float64Array, Float64Array]:
     """Return (targets − mean)/deviation with mean and deviation (outputs,), or the targets with 0 and 1."""
     outputs = targets.shape[1]
     if not normalize:
@@ -265,7 +265,7 @@ def _objective(
     targets: Float64Array,
     hyper: Hyperparameters,
     rng: np.random.Generator,
-) -> tuple[Objective, Plan]:
+) -> tuple[LikelihoodObjective, Plan]:
     """Return the likelihood of these rows, and the plan by which its landmarks and blocks were chosen.
 
     Blocks by bisection are formed by distances in units of the kernel's lengthscales.
@@ -276,7 +276,7 @@ def _objective(
     if getattr(plan.builder, "partition", None) != "tree":
         scale = None
     features = plan.builder.build(
-        source if scale is None else mapped(source, Metric(scales=1.0 / scale)),
+        source if scale is None else map_rows(source, Metric(scales=1.0 / scale)),
         hyper.kernel if scale is None else in_units(hyper.kernel),
         dtype=np.dtype(np.float64),
         rng=rng,
@@ -288,7 +288,7 @@ def _objective(
         features = scaled_back(features, scale, hyper.kernel)
     data = Observations(source, targets, plan.chunk_rows, engine)
     exact = plan.builder.root_landmarks >= source.shape[0] == plan.sample_rows
-    return Objective(features, hyper, data, exact), plan
+    return LikelihoodObjective(features, hyper, data, exact), plan
 
 
 def _mean(
@@ -331,7 +331,7 @@ def _sized(
     model: KernelEstimator, source: RowSource, n_outputs: int, kernel: Kernel, rng: np.random.Generator
 ) -> Plan:
     n = source.shape[0]
-    return sized(
+    return plan_sizes(
         model.approximation,
         source,
         Workload.of(source, n_outputs),

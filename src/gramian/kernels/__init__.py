@@ -13,8 +13,8 @@ from gramian.kernels.families import (
     RationalQuadratic,
 )
 from gramian.kernels.groups import OnFeatures
-from gramian.kernels.lookup import KERNEL_NAMES, resolve_kernel
 from gramian.kernels.powered import PoweredExponential
+from gramian.kernels.resolve import KERNEL_NAMES, resolve_kernel
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 
 __all__ = [

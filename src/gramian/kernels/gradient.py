@@ -11,7 +11,13 @@ from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
 from gramian.kernels.groups import OnFeatures
-from gramian.kernels.slopes import OF_PRODUCTS, norm_power, of_squares, power_slope, squared_distances
+from gramian.kernels.radial_derivatives import (
+    OF_PRODUCTS,
+    norm_power,
+    of_squares,
+    power_slope,
+    squared_distances,
+)
 
 #: Rows whose differences are held at a time, for distances that are not computed by a product. Chosen by
 #: hand.
@@ -54,7 +60,7 @@ def with_log_parameters(kernel: Kernel, theta: Array) -> Kernel:
     return made
 
 
-def contracted(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Array:
+def contract(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Array:
     r"""Return Σ_ij w_ij ∂k(x_i, z_j)/∂θ_p for each log parameter θ_p, as a chain rule needs it.
 
     X : (n, d); Z : (m, d); weights : (n, m). In float64; time O(n m d) by products of matrices (by
@@ -67,16 +73,16 @@ def contracted(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Arr
     weights = np.asarray(weights, np.float64)
     if isinstance(kernel, Scaled):
         own = kernel.factor * float(np.vdot(weights, _values(kernel.kernel, X, Z)))
-        return np.concatenate([[own], contracted(kernel.kernel, X, Z, kernel.factor * weights)])
+        return np.concatenate([[own], contract(kernel.kernel, X, Z, kernel.factor * weights)])
     if isinstance(kernel, Sum):
-        parts = [contracted(part, X, Z, weights) for part in (kernel.left, kernel.right)]
+        parts = [contract(part, X, Z, weights) for part in (kernel.left, kernel.right)]
         return np.concatenate(parts)
     if isinstance(kernel, Product):
-        left = contracted(kernel.left, X, Z, weights * _values(kernel.right, X, Z))
-        right = contracted(kernel.right, X, Z, weights * _values(kernel.left, X, Z))
+        left = contract(kernel.left, X, Z, weights * _values(kernel.right, X, Z))
+        right = contract(kernel.right, X, Z, weights * _values(kernel.left, X, Z))
         return np.concatenate([left, right])
     if isinstance(kernel, OnFeatures):
-        return contracted(kernel.kernel, kernel.part(X), kernel.part(Z), weights)
+        return contract(kernel.kernel, kernel.part(X), kernel.part(Z), weights)
     scale = lengthscale_array(_differentiable(kernel).lengthscale, X.shape[1])
     each = _by_feature(kernel, X / scale, Z / scale, weights)
     return each if isinstance(kernel.lengthscale, tuple) else each.sum(keepdims=True)  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from gramian.kernels.base import Kernel, Product, Scaled, Sum, as_rows, lengthsc
 from gramian.kernels.columns import dense
 from gramian.kernels.families import Cosine
 from gramian.kernels.groups import OnFeatures
-from gramian.kernels.slopes import (
+from gramian.kernels.radial_derivatives import (
     OF_PRODUCTS,
     Slope,
     norm_power,

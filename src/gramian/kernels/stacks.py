@@ -9,8 +9,8 @@ import numpy as np
 from gramian._typing import Array, Float64Array, FloatArray
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
 from gramian.kernels.families import EuclideanKernel
-from gramian.kernels.gradient import contracted
-from gramian.kernels.slopes import of_squares
+from gramian.kernels.gradient import contract
+from gramian.kernels.radial_derivatives import of_squares
 
 
 def stacked_grams(kernel: Kernel, points: Array, dtype: Any = np.float64) -> FloatArray:
@@ -67,7 +67,7 @@ def stacked_contraction(
     r"""Return Σ_b Σ_ij w_bij ∂k(x_bi, x_bj)/∂θ_p for each log parameter θ_p, over a stack of sets of points.
 
     points : (b, m, d); weights : (b, m, m), symmetric; values : the kernel's, if they are at hand. This is
-    :func:`gramian.kernels.gradient.contracted` of each set, summed; in float64. Time O(b m² d), memory a few
+    :func:`gramian.kernels.gradient.contract` of each set, summed; in float64. Time O(b m² d), memory a few
     times the weights.
     """
     if isinstance(kernel, Scaled):
@@ -81,7 +81,7 @@ def stacked_contraction(
         return np.concatenate(parts)
     slope = of_squares(kernel)
     if slope is None:
-        return np.sum([contracted(kernel, x, x, w) for x, w in zip(points, weights, strict=True)], axis=0)
+        return np.sum([contract(kernel, x, x, w) for x, w in zip(points, weights, strict=True)], axis=0)
     x = (points - points[:, :1]) / lengthscale_array(kernel.lengthscale, points.shape[2])  # type: ignore[attr-defined]
     square = np.einsum("bmd,bmd->bm", x, x)
     distance = square[:, :, None] + square[:, None, :] - 2.0 * (x @ x.transpose(0, 2, 1))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from gramian._numerics import distance_error
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.kernels.columns import dense, squared_norms
-from gramian.landmarks.routing import BisectionPartition, dots, mean_row, moved
+from gramian.landmarks.routing import BisectionPartition, dots, mean_row, shift_rows
 
 #: Where a tree puts its threshold between two values: at the golden ratio. A threshold half-way could
 #: coincide with a new value of a grid (3 between 2 and 4), and rounding would then choose the side. No
@@ -24,7 +24,7 @@ def bisect(sample: Rows, n_blocks: int, n_levels: int, rng: np.random.Generator)
     sample : (n, d), dense or CSR, of a float type. Time O(n d log c), memory a copy of the sample.
     """
     offset = None if sp.issparse(sample) else mean_row(sample)
-    points = sample if offset is None else moved(sample, offset)
+    points = sample if offset is None else shift_rows(sample, offset)
     rounding = _rounding(points, offset)
     # Level l holds the nodes at depths[l], and the leaves above it.
     depths = [max(1, round(math.log2(n_blocks) * level / n_levels)) for level in range(1, n_levels)]

@@ -26,7 +26,7 @@ from gramian.landmarks.routing import (
     FeaturePartition,
     Partition,
     mean_row,
-    moved,
+    shift_rows,
 )
 
 __all__ = [
@@ -135,7 +135,7 @@ def _centers(sample: Rows, count: int, method: str, rounds: int, rng: np.random.
     else:
         # Mini-batch k-means and farthest-first do not centre the rows themselves.
         offset = mean_row(sample)
-        points = moved(sample, offset)
+        points = shift_rows(sample, offset)
     if method == "kcenters":
         return dense(sample[farthest_first(points, count, rng)[0]])
     seed = seed_for_sklearn(rng)

@@ -141,7 +141,7 @@ class CenterPartition(Partition):
             scores += minus_half_norms - self._offset @ directions
             squares, far = _squares_about(X, self._offset.astype(np.float64))
         else:
-            points = moved(X, self._offset, ones=True)
+            points = shift_rows(X, self._offset, ones=True)
             scores = points @ self._factor
             squares = np.einsum("ij,ij->i", points[:, :-1], points[:, :-1]).astype(np.float64)
             far = np.zeros(1)
@@ -234,7 +234,7 @@ class BisectionPartition(Partition):
         points = X
         if not sp.issparse(X):
             d, dtype = X.shape[1], self.directions.dtype
-            points = moved(X, np.zeros(d, dtype) if self.offset is None else self.offset)
+            points = shift_rows(X, np.zeros(d, dtype) if self.offset is None else self.offset)
         node = np.zeros(X.shape[0], np.intp)
         active = np.arange(X.shape[0])
         while active.size:
@@ -300,7 +300,7 @@ def mean_row(sample: Rows) -> FloatArray:
     return np.asarray(sample.mean(axis=0, dtype=np.float64)).ravel().astype(sample.dtype)
 
 
-def moved(X: Rows, offset: FloatArray, *, ones: bool = False) -> FloatArray:
+def shift_rows(X: Rows, offset: FloatArray, *, ones: bool = False) -> FloatArray:
     """Return X − offset in the offset's type, with a last column of ones where asked for."""
     n, d = X.shape
     out = np.empty((n, d + ones), offset.dtype)

@@ -15,7 +15,7 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.leverage import bless, draw, leverage_sample, ridge_leverage_scores
 from gramian.landmarks.pivoting import pivoted_cholesky, pivoted_qr, proposed_rows, rpcholesky
-from gramian.landmarks.routing import CenterPartition, moved
+from gramian.landmarks.routing import CenterPartition, shift_rows
 
 #: The name of a rule, or the points themselves.
 Landmarks: TypeAlias = "str | Array"
@@ -215,7 +215,7 @@ def lloyd(
     else:
         # Sums and distances relative to a mean of the rows keep their digits.
         offset = np.asarray(rows[drawn].mean(axis=0, dtype=np.float64), dtype)
-        points = moved(rows, offset)
+        points = shift_rows(rows, offset)
         centers = points[drawn]
     for _ in range(rounds):
         labels = CenterPartition(centers).route(points, engine)

@@ -74,7 +74,9 @@ def by_switching(
     ones at a time: each value that a row does not have already costs one.
     """
     columns = [np.asarray(group, np.intp) for group in groups]
-    values = _moved(function, rows, (move for group in columns for move in _moves(group, low, high)))
+    values = _values_after_moves(
+        function, rows, (move for group in columns for move in _moves(group, low, high))
+    )
     for group in columns:
         widths = (high - low)[group]
         if len(group) == 1:
@@ -97,7 +99,7 @@ def _moves(group: IntArray, low: Float64Array, high: Float64Array) -> Iterator[t
         yield group, np.where(np.arange(len(group)) == k, high[group], low[group])
 
 
-def _moved(
+def _values_after_moves(
     function: Function, rows: Float64Array, moves: Iterable[tuple[IntArray, Float64Array]]
 ) -> Iterator[Float64Array]:
     """Yield f at the rows with some columns set to some values, for each move."""

@@ -13,10 +13,10 @@ from gramian._budget import format_bytes
 from gramian._random import as_generator, seed_for_sklearn
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximations.setup import FitSetup
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.scaled import Scaler, moments
 from gramian.data.source import RowSource
-from gramian.data.taken import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.estimator.column_scales import warn_of_scales
 from gramian.estimator.fitting import remove
 from gramian.estimator.labelled import LabelledRows
@@ -62,7 +62,7 @@ class Input:
     def over(self, source: RowSource) -> RowSource:
         """Return rows as the kernel takes them, made from those of the source as they are read."""
         for found in (self.scaler, self.metric):
-            source = source if found is None else mapped(source, found)
+            source = source if found is None else map_rows(source, found)
         return source
 
     def prepared(self, rows: LabelledRows[Any]) -> LabelledRows[Any]:
@@ -121,7 +121,7 @@ def learned_input(
     if chosen is None or isinstance(chosen, Metric):
         return Input(scaled.scaler, chosen)
     free = not own_bandwidth and _bandwidth_left_out(asked.kernel, source)
-    return Input(scaled.scaler, *_learned(chosen, setup, scaled.prepared(rows), models, free=free))
+    return Input(scaled.scaler, *_learn(chosen, setup, scaled.prepared(rows), models, free=free))
 
 
 def scaled_input(asked: InputParameters, source: RowSource, weights: Array | None = None) -> Input:
@@ -183,7 +183,7 @@ def _scaler(
             "standardize=True would scale the rows anew for landmarks that are fixed by "
             "FrozenEstimator. Scale the rows first, for both."
         )
-    return Scaler.of(moments(source if numbers is None else TakenRows(source, numbers), weights))
+    return Scaler.of(moments(source if numbers is None else SubsetRows(source, numbers), weights))
 
 
 def _checked_metric(
@@ -227,7 +227,7 @@ def _checked_metric(
     return chosen
 
 
-def _learned(
+def _learn(
     chosen: LearnedMetric,
     setup: FitSetup,
     rows: LabelledRows[Any],
@@ -241,7 +241,7 @@ def _learned(
     start = Metric.identity_of(rows.source.shape[1])
     rng = as_generator(deepcopy(setup.random_state))
     budget = setup.resources.memory_bytes
-    numbers = _sampled(rows, budget, most, rng)
+    numbers = _sample(rows, budget, most, rng)
     if len(numbers) < LEAST_ROWS:
         return start, ()
     n_held_out = min(max(1, round(held_out * len(numbers))), MOST_HELD_OUT)
@@ -268,7 +268,7 @@ def _bandwidth_left_out(own: KernelParameters, source: RowSource) -> bool:
     return hasattr(own.resolve(source.shape[1]), "lengthscale")
 
 
-def _sampled(rows: LabelledRows[Any], memory_budget: int, most: int, rng: np.random.Generator) -> IntArray:
+def _sample(rows: LabelledRows[Any], memory_budget: int, most: int, rng: np.random.Generator) -> IntArray:
     """Return the numbers of rows to learn from, in random order."""
     n, d = rows.source.shape
     beside = min(MOST_HELD_OUT, most // 4)

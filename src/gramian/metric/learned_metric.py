@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from gramian._checks import not_negative, one_of, positive_number, whole_number
 from gramian.exceptions import InputError
-from gramian.metric.learning import LearningSettings
+from gramian.metric.learning import MetricLearningSettings
 from gramian.metric.outer_product import FORMS
 
 
@@ -54,7 +54,7 @@ class LearnedMetric(BaseEstimator):
 
     A round is undone where its held-out predictions are not finite, lie outside of the targets' range by
     three times its width, or have a larger error than those without a metric; the next one begins from the
-    best with half the power. See :mod:`gramian.metric.rule` for power and floor.
+    best with half the power. See :mod:`gramian.metric.from_gradients` for power and floor.
 
     Source: Radhakrishnan, Beaglehole, Pandit and Belkin 2024.
 
@@ -96,7 +96,7 @@ class LearnedMetric(BaseEstimator):
         self.switched = switched
         self.floor = floor
 
-    def settings(self, *, free: bool) -> LearningSettings:
+    def settings(self, *, free: bool) -> MetricLearningSettings:
         """Return the checked settings of the rounds; ``free`` says what bandwidth="auto" is."""
         one_of("form", self.form, FORMS)
         if self.bandwidth not in ("auto", True, False):
@@ -104,7 +104,7 @@ class LearnedMetric(BaseEstimator):
         powers = self.powers
         if isinstance(powers, str) or not isinstance(powers, Iterable) or not list(powers):
             raise InputError(f"powers={powers!r} must be numbers to choose from, such as (0.5, 1.0).")
-        return LearningSettings(
+        return MetricLearningSettings(
             form=self.form,
             rounds=whole_number("rounds", self.rounds, 1),
             powers=tuple(positive_number(f"powers[{i}]", p) for i, p in enumerate(powers)),

@@ -141,7 +141,7 @@ class EstimatorLearner:
         if not sp.issparse(X):
             either = np.equal(X, low) | np.equal(X, high)
             return np.flatnonzero(either.all(axis=0) & (low < high))
-        # What is stored is either of the two; what is not is 0, which is one of them where they differ.
+        # Stored entries must equal the column's low or high value; implicit zeros count as one of them.
         column = X.indices
         other = (X.data != low[column]) & (X.data != high[column])
         between = np.bincount(column[other], minlength=X.shape[1]) > 0

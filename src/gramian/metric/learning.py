@@ -11,8 +11,8 @@ import numpy as np
 
 from gramian._phases import Phases, silent
 from gramian._typing import Float64Array
+from gramian.metric.from_gradients import FLOOR, metric_of
 from gramian.metric.metric import Metric
-from gramian.metric.rule import FLOOR, metric_of
 
 #: A round must lower the error by this part of it to count as progress.
 PROGRESS = 2e-3
@@ -23,7 +23,7 @@ TIMID = 0.5
 
 
 @dataclass(frozen=True)
-class LearningSettings:
+class MetricLearningSettings:
     """How a metric is learned; see :class:`gramian.LearnedMetric`."""
 
     form: str = "diagonal"
@@ -97,13 +97,13 @@ class _Candidate:
 
 
 def learn_metric(
-    learner: Learner, start: Metric, settings: LearningSettings, phases: Phases = silent
+    learner: Learner, start: Metric, settings: MetricLearningSettings, phases: Phases = silent
 ) -> MetricResult:
     r"""Return the best metric of some rounds of fit → outer product of gradients → metric → refit.
 
     Round 0 is the fit under ``start``. Every later one takes M of the model so far, forms the metric of each
-    power (:func:`~gramian.metric.rule.metric_of`), compares them by ``learner.screen``, climbs to the best
-    bandwidth where that is free, and fits. Then the error on held-out rows decides:
+    power (:func:`~gramian.metric.from_gradients.metric_of`), compares them by ``learner.screen``, climbs to
+    the best bandwidth where that is free, and fits. Then the error on held-out rows decides:
 
     - it falls: the round is the best so far, and the next begins from it;
     - it does not fall: the next begins from it still, ``patience`` times; then learning ends;
@@ -119,7 +119,7 @@ def learn_metric(
     began = time.perf_counter()
     phases("metric, fit without one")
     fitted = learner.fit(start, None)
-    first = best = _judged(fitted)
+    first = best = _judge(fitted)
     found: list[Round] = [_round(best, _Candidate(start, 0.0, 1.0), "", began)]
     chosen, place, model = _Candidate(start, 0.0, 1.0), 0, fitted
     now, now_model, tame, idle = chosen, fitted, 1.0, 0
@@ -131,7 +131,7 @@ def learn_metric(
             break  # a constant f, or one that no metric can be read from
         candidate = _best_candidate(learner, M, now_model, now.bandwidth, settings, tame)
         fitted = learner.fit(candidate.metric, now_model)
-        error = _judged(fitted)
+        error = _judge(fitted)
         undone = fitted.fault
         if not undone and error > first * (1.0 + PROGRESS):
             undone = f"held-out error {error:.4g} above the {first:.4g} of no metric"
@@ -150,7 +150,12 @@ def learn_metric(
 
 
 def _best_candidate(
-    learner: Learner, M: Float64Array, before: Any, bandwidth: float, settings: LearningSettings, tame: float
+    learner: Learner,
+    M: Float64Array,
+    before: Any,
+    bandwidth: float,
+    settings: MetricLearningSettings,
+    tame: float,
 ) -> _Candidate:
     """Return the best power, then the best bandwidth for it, by small fits."""
     candidates: list[_Candidate] = []
@@ -163,10 +168,10 @@ def _best_candidate(
     at = _least(errors)
     if not settings.bandwidth:
         return candidates[at]
-    return _climbed(learner, before, candidates[at], errors[at])
+    return _climb(learner, before, candidates[at], errors[at])
 
 
-def _climbed(learner: Learner, before: Any, start: _Candidate, error: float) -> _Candidate:
+def _climb(learner: Learner, before: Any, start: _Candidate, error: float) -> _Candidate:
     """Return the best bandwidth uphill of ``start``: narrower and wider while that helps."""
     for factor in (1.0 / STEP, STEP):
         best, lowest = start, error
@@ -181,7 +186,7 @@ def _climbed(learner: Learner, before: Any, start: _Candidate, error: float) -> 
     return start
 
 
-def _judged(fitted: Fitted) -> float:
+def _judge(fitted: Fitted) -> float:
     """Return the error, infinite where there is none."""
     return fitted.error if np.isfinite(fitted.error) else np.inf
 

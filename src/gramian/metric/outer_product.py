@@ -83,8 +83,8 @@ def outer_product(
         :func:`~gramian.metric.differences.by_switching` says, so that of a category's block of M
         (e_c − e_c')ᵀ M (e_c − e_c') = mean (f(x with c) − f(x with c'))² for columns of 0 and 1
     levels : low and high value of each column, two arrays (d,); by default least and largest in ``rows``
-    rank : if given, F (d, rank) with F Fᵀ ≈ M instead, its leading directions scaled, of which M is never
-        formed: for many features
+    rank : if given, return F (d, rank) with F Fᵀ ≈ M without forming M, for many features: the leading
+        directions of M, scaled
     engine : threads; serial by default
     until : when to end, on the clock of ``time.perf_counter``: M is then the average over the rows that were
         reached, some at least (not with ``rank``)

@@ -16,9 +16,9 @@ from gramian._typing import Array
 from gramian.exceptions import MESSAGE, InputError, ModelFileError, printable, shortened
 from gramian.model_file.container import CURE, read_container, read_header, write_container
 from gramian.model_file.estimators import is_known
-from gramian.model_file.records import Records
+from gramian.model_file.records import PartRecords
 from gramian.model_file.steps import check_chain, read_step, write_step
-from gramian.model_file.values import Room
+from gramian.model_file.values import AllowedBytes
 
 FORMAT, VERSION = "gramian-model", 2
 
@@ -71,7 +71,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
     if not all(isinstance(text, str) for pair in kept.items() for text in pair):
         raise InputError(f"notes={notes!r} must map texts to texts.")
     arrays: dict[str, Array] = {}
-    values = Records(arrays)
+    values = PartRecords(arrays)
     header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -106,7 +106,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     path = as_path(path)
     try:
         header, arrays = read_container(path, FORMAT, VERSION)
-        return _model(header, Records(arrays, Room(path.stat().st_size)))
+        return _model(header, PartRecords(arrays, AllowedBytes(path.stat().st_size)))
     except ModelFileError as error:
         raise ModelFileError(f"{path} cannot be loaded: {printable(str(error))}") from None
     except OSError:
@@ -155,7 +155,7 @@ def _estimator_of(model: Any) -> BaseEstimator:
     )
 
 
-def _model(header: Mapping[str, Any], values: Records) -> Any:
+def _model(header: Mapping[str, Any], values: PartRecords) -> Any:
     estimator = values.read_model(header["estimator"])
     stored = header.get("pipeline")
     if stored is None:

@@ -52,7 +52,7 @@ def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, 
 
 def read_header(path: Path, name: str, version: int) -> dict[str, Any]:
     """Return the JSON description of a file of format ``name`` and version ``version``."""
-    with _opened(path) as archive:
+    with _open(path) as archive:
         return _header(archive, name, version)
 
 
@@ -62,7 +62,7 @@ def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any],
     Raises :class:`ModelFileError` for a file of another format, of another version, or damaged; its text
     leaves the path to the caller. Time and memory O(bytes of the file).
     """
-    with _opened(path) as archive:
+    with _open(path) as archive:
         header = _header(archive, name, version)
         listed = header.get("arrays")
         if not isinstance(listed, dict):
@@ -86,7 +86,7 @@ def _member(name: str) -> str:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+def _open(path: Path) -> Iterator[zipfile.ZipFile]:
     if not path.is_file():
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         what = "is a folder" if path.is_dir() else "does not exist"
@@ -98,7 +98,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
             archive = zipfile.ZipFile(file)
         except _UNREADABLE as error:
             if start == b"PK\x03\x04":
-                raise ModelFileError(f"its directory cannot be read ({_said(error)}). {CURE}") from None
+                raise ModelFileError(f"its directory cannot be read ({_first_line(error)}). {CURE}") from None
             raise ModelFileError(
                 f"expected a zip archive, got a file that starts with {start!r}. It is not a gramian "
                 "model, or it is damaged: pass a file that gramian.save wrote."
@@ -111,7 +111,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
 
 
@@ -123,10 +123,10 @@ def _read(archive: zipfile.ZipFile, member: str) -> bytes:
     try:
         return archive.read(info)
     except _UNREADABLE as error:
-        raise ModelFileError(f"the member {member} cannot be read ({_said(error)}). {CURE}") from None
+        raise ModelFileError(f"the member {member} cannot be read ({_first_line(error)}). {CURE}") from None
 
 
-def _refused(constant: str) -> None:
+def _refuse_constant(constant: str) -> None:
     """Raise for NaN and Infinity, which are not JSON although Python reads them."""
     raise ValueError(f"it holds {constant}")
 
@@ -138,11 +138,11 @@ def _header(archive: zipfile.ZipFile, name: str, version: int) -> dict[str, Any]
             "gramian.save wrote."
         )
     try:
-        header = json.loads(_read(archive, HEADER).decode(), parse_constant=_refused)
+        header = json.loads(_read(archive, HEADER).decode(), parse_constant=_refuse_constant)
     except ModelFileError:
         raise
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError
-        raise ModelFileError(f"{HEADER} is not JSON ({_said(error)}). {CURE}") from None
+        raise ModelFileError(f"{HEADER} is not JSON ({_first_line(error)}). {CURE}") from None
     found = header.get("format") if isinstance(header, dict) else None
     if found != name:
         raise ModelFileError(
@@ -191,7 +191,9 @@ def _array(archive: zipfile.ZipFile, name: str, expected: Any, most: int) -> Arr
         found, transposed, kind = readers[major](stream)
     # NumPy reads the header as a Python literal, which can be nested too deeply.
     except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
-        raise ModelFileError(f"the array {name!r} has no readable header ({_said(error)}). {CURE}") from None
+        raise ModelFileError(
+            f"the array {name!r} has no readable header ({_first_line(error)}). {CURE}"
+        ) from None
     if kind.kind not in PLAIN_KINDS:
         raise ModelFileError(
             f"the array {name!r} holds {kind}; expected numbers or text. A gramian model holds no objects, "

@@ -17,7 +17,7 @@ from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.model_file.container import CURE
 from gramian.model_file.structure import check_shape
-from gramian.model_file.typed import check_parts, described, is_finite
+from gramian.model_file.typed import check_parts, describe_value, is_finite
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.spectra.kernel_pca import KernelPCA
@@ -123,7 +123,9 @@ def set_feature_names(model: BaseEstimator, names: list[str] | None) -> None:
     """Set the names of the columns, one for each feature."""
     if names is not None:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ModelFileError(f"feature names are {described(names)}; expected a list of texts. {CURE}")
+            raise ModelFileError(
+                f"feature names are {describe_value(names)}; expected a list of texts. {CURE}"
+            )
         if len(names) != model.n_features_in_:
             raise ModelFileError(f"{len(names)} feature names; expected {model.n_features_in_}. {CURE}")
         model.feature_names_in_ = np.asarray(names, object)

@@ -11,7 +11,7 @@ from gramian.gp.nearest import NearestRows
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.kernels import Kernel
 from gramian.landmarks.partition import BisectionPartition
-from gramian.model_file.structure import check_shape, require, routed, tiles, whole
+from gramian.model_file.structure import check_routing, check_shape, require, tiles, whole
 
 
 def made_nearest(
@@ -25,7 +25,7 @@ def made_nearest(
     """Return the search, or raise if a leaf or a row that it names does not exist."""
     check_shape("points", points, (None, None))
     count, leaves = len(points), partition.n_blocks
-    routed(partition, points.shape[1])
+    check_routing(partition, points.shape[1])
     check_shape("numbers", numbers, (count,))
     check_shape("starts", starts, (leaves + 1,))
     check_shape("nearest", nearest, (leaves, None))

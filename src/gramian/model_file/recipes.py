@@ -61,7 +61,7 @@ from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import LevelLookup, LevelMeans
 from gramian.tables.intervals import Spread
 from gramian.tables.ridge_mean import RidgeMean
-from gramian.tables.search import SearchResult, Setting, SettingResult
+from gramian.tables.search import Setting, SettingResult, TableSearchResult
 from gramian.tables.small_problem import ExactFit, Point
 from gramian.tables.target import OutputMap
 
@@ -84,7 +84,7 @@ def _by_fields(kind: type[Any]) -> Recipe:
     return Recipe(lambda value: {name: getattr(value, name) for name in names}, kind)
 
 
-def made(name: str, parts: dict[str, Any], most: float) -> Any:
+def make_part(name: str, parts: dict[str, Any], most: float) -> Any:
     """Return a fitted part made from its own parts, by the name of its class.
 
     Types, finite numbers, shapes and ranges are checked first, so that nothing is computed from parts that do
@@ -99,7 +99,8 @@ def made(name: str, parts: dict[str, Any], most: float) -> Any:
 #: Parts that no prediction is computed from, whose numbers may be infinite or NaN: what a fit has tried.
 EVIDENCE = (
     *("BandCheck", "Contributions", "ExactFit", "Fidelity", "KernelChoice", "LeafReport", "Learned"),
-    *("LearningStage", "Point", "Refinement", "Round", "SearchResult", "SettingResult", "Solution", "Stage"),
+    *("LearningStage", "Point", "Refinement", "Round", "SettingResult", "Solution", "Stage"),
+    "TableSearchResult",
 )
 
 
@@ -242,7 +243,7 @@ RECIPES: dict[str, Recipe] = (
             Round,
             Scaler,
             Scaling,
-            SearchResult,
+            TableSearchResult,
             Setting,
             SettingResult,
             Shape,

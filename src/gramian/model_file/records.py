@@ -20,12 +20,12 @@ from gramian.model_file.estimators import (
     is_known,
     set_feature_names,
 )
-from gramian.model_file.recipes import RECIPES, made
+from gramian.model_file.recipes import RECIPES, make_part
 from gramian.model_file.structure import check_shape, require
 from gramian.model_file.values import Values
 
 
-class Records(Values):
+class PartRecords(Values):
     """Converter for fitted parts: those of :data:`RECIPES`, sparse rows, texts, arrays in any layout."""
 
     @property
@@ -121,7 +121,7 @@ class Records(Values):
                 known = ", ".join(RECIPES)
                 raise ModelFileError(f"the part {name!r} is not one of {known}. {CURE}")
             parts = {part: self.read(value) for part, value in stored["parts"].items()}
-            return made(name, parts, self.room.most)
+            return make_part(name, parts, self.room.most)
         if "model" in stored:
             return self.read_model(stored["model"])
         if "csr" in stored:

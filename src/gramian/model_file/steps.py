@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._typing import Array
 from gramian.exceptions import InputError, ModelFileError, quoted
 from gramian.model_file.estimators import feature_names, set_feature_names
-from gramian.model_file.records import Records
+from gramian.model_file.records import PartRecords
 from gramian.model_file.structure import check_shape, require
-from gramian.model_file.typed import described, is_finite
+from gramian.model_file.typed import describe_value, is_finite
 
 #: Steps whose learned values are numbers or one array element per feature: class, learned attributes.
 SCALERS: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
@@ -44,7 +44,7 @@ def refusal(where: str, step: Any) -> InputError:
     )
 
 
-def write_step(where: str, step: Any, values: Records) -> dict[str, Any]:
+def write_step(where: str, step: Any, values: PartRecords) -> dict[str, Any]:
     """Return the description of a fitted step; ``where`` names it in the error for an unknown one."""
     kind = type(step)
     if kind is Pipeline:
@@ -68,7 +68,7 @@ def write_step(where: str, step: Any, values: Records) -> dict[str, Any]:
     return stored | {"params": params, "learned": learned}
 
 
-def read_step(stored: Mapping[str, Any], values: Records) -> Any:
+def read_step(stored: Mapping[str, Any], values: PartRecords) -> Any:
     """Return the fitted step that :func:`write_step` described."""
     name = stored["class"]
     if name == "Pipeline":
@@ -96,7 +96,7 @@ def read_step(stored: Mapping[str, Any], values: Records) -> Any:
     return step
 
 
-def _count(stored: Mapping[str, Any], values: Records) -> int:
+def _count(stored: Mapping[str, Any], values: PartRecords) -> int:
     """Return the number of features of a step; raise for one that the file cannot hold."""
     found = stored["n_features"]
     fits = type(found) is int and 0 < found <= values.room.most
@@ -140,7 +140,7 @@ WITHOUT = {
 }
 
 
-def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
+def _scaler(stored: Mapping[str, Any], values: PartRecords) -> Any:
     kind, names = SCALERS[stored["class"]]
     scaler = values.read_params(kind, stored["params"])
     for name in names:
@@ -155,13 +155,13 @@ def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
         )
         require(
             lacking or (numbers and is_finite(value)),
-            f"{name!r} of a step is {described(value)}; expected numbers",
+            f"{name!r} of a step is {describe_value(value)}; expected numbers",
         )
         setattr(scaler, name, value)
     return scaler
 
 
-def _encoder_parts(where: str, encoder: OneHotEncoder, values: Records) -> dict[str, Any]:
+def _encoder_parts(where: str, encoder: OneHotEncoder, values: PartRecords) -> dict[str, Any]:
     if encoder.min_frequency is not None or encoder.max_categories is not None:
         raise InputError(
             f"{where} groups infrequent categories (min_frequency or max_categories), which a model file "
@@ -177,7 +177,7 @@ def _encoder_parts(where: str, encoder: OneHotEncoder, values: Records) -> dict[
     }
 
 
-def _encoder(stored: Mapping[str, Any], values: Records) -> OneHotEncoder:
+def _encoder(stored: Mapping[str, Any], values: PartRecords) -> OneHotEncoder:
     categories: list[Array] = [values.read(one) for one in stored["categories"]]
     given = all(isinstance(one, np.ndarray) and one.ndim == 1 and len(one) for one in categories)
     require(given and len(categories) == _count(stored, values), "an encoder lacks categories of a column")
@@ -210,7 +210,7 @@ class _Zeros(TransformerMixin, BaseEstimator):
         return np.zeros((len(X), self.width))
 
 
-def _columns_parts(where: str, step: ColumnTransformer, values: Records) -> dict[str, Any]:
+def _columns_parts(where: str, step: ColumnTransformer, values: PartRecords) -> dict[str, Any]:
     given = {name: transformer for name, transformer, _ in step.transformers} | {"remainder": step.remainder}
     # The remainder is listed only if there are columns left for it.
     parts = []
@@ -247,7 +247,7 @@ def _indices(step: ColumnTransformer, columns: Any) -> list[int]:
     return [int(index) for index in every[chosen]]
 
 
-def _columns(stored: Mapping[str, Any], values: Records) -> ColumnTransformer:
+def _columns(stored: Mapping[str, Any], values: PartRecords) -> ColumnTransformer:
     fitted: dict[str, Any] = {}
     given, remainder = [], "drop"
     named = [int(index) for _, _, indices in stored["transformers"] for index in indices]

@@ -108,7 +108,7 @@ def _center_tree(parts: Parts) -> None:
     require(len(widths) == 1, f"the centres of a tree have {sorted(map(str, widths))} features")
 
 
-def routed(partition: Partition, n_features: int) -> None:
+def check_routing(partition: Partition, n_features: int) -> None:
     """Raise unless a partition takes rows of so many features."""
     found = features_of(partition)
     require(
@@ -131,13 +131,13 @@ def _predictor(parts: Parts) -> None:
     require(0 < len(parts.weights) <= MOST_LEVELS, f"a predictor has {len(parts.weights)} levels")
     require(bool(parts.landmarks) and nodes > 0, "a predictor has no landmarks")
     width = parts.landmarks[0][1].shape[-1]
-    routed(parts.partition, width)
+    check_routing(parts.partition, width)
     for kind, (_, points) in enumerate(parts.landmarks):
         rows = int(np.asarray(parts.node_size)[kinds == kind].sum())
         check_shape("landmarks", points, (rows, width))
     for weights in parts.weights:
         check_shape("weights", weights, (None, parts.n_outputs))
-    require(parts.n_outputs > 0, f"a predictor has {parts.n_outputs} outputs")
+    require(parts.n_outputs >= 0, f"a predictor has {parts.n_outputs} outputs")  # 0: components of one row
     whole("maps", np.asarray(list(parts.maps), np.intp), nodes)
 
 
@@ -166,13 +166,13 @@ def _pairwise(parts: Parts) -> None:
     if parts.partition is not None and parts.level is not None:
         check_shape("level", parts.level, (parts.partition.n_blocks,))
         whole("level", parts.level, clusters)
-        routed(parts.partition, parts.support.shape[1])
+        check_routing(parts.partition, parts.support.shape[1])
     else:
         require(parts.partition is parts.level, "a predictor routes rows to no clusters")
 
 
 def _dcpred(parts: Parts) -> None:
-    routed(parts.partition, parts.n_features)
+    check_routing(parts.partition, parts.n_features)
     leaves, blocks = parts.leaves, parts.partition.n_blocks
     require(len(leaves) == blocks, f"there are {len(leaves)} leaves for {blocks} blocks")
     outputs = len(leaves[0]["bias"])
@@ -223,7 +223,7 @@ def _feature_map(parts: Parts) -> None:
     blocks = parts.partition.n_blocks
     require(leaves.stop - leaves.start == blocks, f"a map of {blocks} blocks has {leaves} as leaves")
     width = nodes[0]["landmarks"].shape[-1]
-    routed(parts.partition, width)
+    check_routing(parts.partition, width)
     for node, basis in enumerate(nodes):
         rank = forest.ranks[node]
         check_shape("landmarks", basis["landmarks"], (None, width))

@@ -28,7 +28,7 @@ def check_parts(what: str, made_by: Any, parts: Mapping[str, Any], *, finite: bo
     for name, value in parts.items():
         if name in hints and not fits(value, hints[name]):
             raise ModelFileError(
-                f"{name!r} of a {what} is {described(value)}; expected {_named(hints[name])}. {CURE}"
+                f"{name!r} of a {what} is {describe_value(value)}; expected {_named(hints[name])}. {CURE}"
             )
         if finite and not is_finite(value):
             raise ModelFileError(f"{name!r} of a {what} holds NaN or infinity. {CURE}")
@@ -107,7 +107,7 @@ def is_finite(value: Any) -> bool:
     return not isinstance(value, float) or bool(np.isfinite(value))
 
 
-def described(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return what a value is, in a few words however large it is."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} and shape {value.shape}"

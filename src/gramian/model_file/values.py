@@ -15,8 +15,8 @@ from gramian._typing import Array
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.methods import BUILDERS, METHODS
 from gramian.compression.builder import Builder
-from gramian.compression.given import sizes_of
 from gramian.compression.plan import Plan
+from gramian.compression.prebuilt import sizes_of
 from gramian.estimator.constraints import check_parameters
 from gramian.exact.exact import Exact
 from gramian.exceptions import InputError, ModelFileError
@@ -39,7 +39,7 @@ LEFT_OUT = ("teacher", "checkpoint", "engine")
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 
-class Room:
+class AllowedBytes:
     """Bytes that the parts of a model may take, from the size of its file; no limit without a size.
 
     Parts may share an array, and each of them may compute another array of that size from it. ``most`` bounds
@@ -63,8 +63,8 @@ class Room:
 class Values:
     """Converter of values to JSON and back; arrays are kept in ``arrays`` under their own names."""
 
-    def __init__(self, arrays: dict[str, Array], room: Room | None = None) -> None:
-        self.arrays, self.room = arrays, room or Room()
+    def __init__(self, arrays: dict[str, Array], room: AllowedBytes | None = None) -> None:
+        self.arrays, self.room = arrays, room or AllowedBytes()
         self._names: dict[int, str] = {}
 
     def write(self, where: str, value: Any) -> Any:
@@ -120,7 +120,7 @@ class Values:
         if "plan" in stored:
             return self._plan(stored)
         if "approximation" in stored:
-            kind = _known(stored["approximation"], _APPROXIMATIONS)
+            kind = _known_class(stored["approximation"], _APPROXIMATIONS)
             return self.read_params(kind, stored["params"])
         if "dict" in stored:
             keys = [self.read(key) for key, _ in stored["dict"]]
@@ -167,7 +167,7 @@ class Values:
         return {name: self.write(name, getattr(value, name)) for name in names}
 
     def _read_builder(self, stored: Mapping[str, Any]) -> Builder:
-        kind = _known(stored["class"], _BUILDERS)
+        kind = _known_class(stored["class"], _BUILDERS)
         own = {field.name for field in fields(kind)}  # type: ignore[arg-type]
         return self._made(kind, own, stored["fields"])
 
@@ -186,7 +186,7 @@ class Values:
         return {name: self.read(value) for name, value in stored.items()}
 
 
-def _known(name: Any, kinds: Mapping[str, type[Made]]) -> type[Made]:
+def _known_class(name: Any, kinds: Mapping[str, type[Made]]) -> type[Made]:
     if name not in kinds:
         raise ModelFileError(f"the class {name!r} is not one of {', '.join(kinds)}. {CURE}")
     return kinds[name]

@@ -84,7 +84,7 @@ class BasisLevel:
     def _build(self, n_rows: int, order: IntArray, offsets: IntArray, blocks: Sequence[FloatArray]) -> None:
         self.n_rows = int(n_rows)
         self.row_offsets = offsets
-        self.blocks = tuple(_checked(s, b, n) for s, (b, n) in enumerate(zip(blocks, np.diff(offsets))))
+        self.blocks = tuple(_check_block(s, b, n) for s, (b, n) in enumerate(zip(blocks, np.diff(offsets))))
         self.ranks = tuple(b.shape[1] for b in self.blocks)
         self.offsets = np.concatenate([[0], np.cumsum(self.ranks)]).astype(np.intp)
         if len(order) and (order.min() < 0 or order.max() >= self.n_rows):
@@ -250,7 +250,7 @@ def _tasks(row_offsets: IntArray) -> tuple[Task, ...]:
     return tuple(tasks)
 
 
-def _checked(s: int, block: Array, n_rows: int) -> FloatArray:
+def _check_block(s: int, block: Array, n_rows: int) -> FloatArray:
     block = np.asarray(block)
     if block.dtype not in (np.float32, np.float64):
         raise InputError(

@@ -34,7 +34,7 @@ def axes(size: tuple[float, float] = SIZE) -> tuple[Any, Any]:
     return figure, ax
 
 
-def drawn(figure: Any, title: str, caption: str) -> Picture:
+def draw_svg(figure: Any, title: str, caption: str) -> Picture:
     """Return the figure as SVG in a ``data:`` address."""
     out = io.BytesIO()
     plt = pyplot("gramian report")

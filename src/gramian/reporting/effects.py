@@ -8,7 +8,7 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array
 from gramian.plotting.canvas import COLOURS, NOTE_SIZE, name_axes
-from gramian.reporting.drawing import Picture, axes, cut, drawn
+from gramian.reporting.drawing import Picture, axes, cut, draw_svg
 from gramian.reporting.inspected import Inspected, InspectedColumn
 from gramian.summary import Grid, short
 
@@ -46,7 +46,7 @@ def of_effects(found: Inspected) -> Iterator[Picture]:
         caption = (
             f"Mean prediction with {cut(column.name)} set to each value in all rows: {low:.3g} to {high:.3g}."
         )
-        yield drawn(figure, f"Effect of {cut(column.name, 30)}", caption)
+        yield draw_svg(figure, f"Effect of {cut(column.name, 30)}", caption)
 
 
 def _grid(column: InspectedColumn) -> tuple[Array, list[str]]:

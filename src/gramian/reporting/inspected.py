@@ -72,7 +72,7 @@ class Inspected:
         return np.array(out)
 
 
-def inspected(model: Any, X: Any, numbers: IntArray) -> Inspected | None:
+def rows_to_inspect(model: Any, X: Any, numbers: IntArray) -> Inspected | None:
     """Return rows of X, by number, for inspection; None for rows without columns that can be changed."""
     if isinstance(model, TabularRegressor | TabularClassifier):
         return _of_table(model, X, numbers)

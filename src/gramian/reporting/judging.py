@@ -61,14 +61,14 @@ def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
     n = X.shape[0]
     with named_columns():
         if not hasattr(last, "predict"):
-            taken = _timed(model.transform, X)[1]
+            taken = _time_predictions(model.transform, X)[1]
             if not isinstance(last, Approximation):
                 return Judgement(n, "features", taken, why_not="the model has no predict")
             rows = model[:-1].transform(all_rows(X)) if isinstance(model, Pipeline) else X
             error = last.relative_error(rows, n_rows=ERROR_ROWS, random_state=seed)
             why = "an approximation predicts no target"
             return Judgement(n, "features", taken, why_not=why, frobenius=error, trace=last.trace_error(rows))
-        predicted, taken = _timed(model.predict, X)
+        predicted, taken = _time_predictions(model.predict, X)
         classes = hasattr(last, "classes_")
         why = _not_comparable(y, predicted)
         if why:
@@ -77,7 +77,7 @@ def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
         task = CLASSIFICATION if classes else REGRESSION
         probabilities = deviations = None
         if classes and hasattr(model, "predict_proba"):
-            probabilities = _timed(model.predict_proba, X)[0]
+            probabilities = _time_predictions(model.predict_proba, X)[0]
         if isinstance(last, GaussianProcessRegressor):
             deviations = _deviations(model, X)
         coverage = {}
@@ -99,7 +99,7 @@ def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
     )
 
 
-def _timed(predict: Any, X: Any) -> tuple[Array, float]:
+def _time_predictions(predict: Any, X: Any) -> tuple[Array, float]:
     """Return the result of ``predict`` for every row, block by block, and the seconds that it took."""
     began = time.perf_counter()
     return by_blocks(predict, X), time.perf_counter() - began
@@ -113,7 +113,7 @@ def _deviations(model: Any, X: Any) -> Float64Array | None:
         last = model[-1] if isinstance(model, Pipeline) else model
         return last.predict(scaled, return_std=True, include_noise=True)[1]
 
-    found = _timed(of, X)[0]
+    found = _time_predictions(of, X)[0]
     return np.asarray(found, np.float64) if found.ndim == 1 else None
 
 

@@ -13,7 +13,7 @@ from gramian.reporting.document import Section, code, document, paragraph, wrapp
 from gramian.reporting.drawing import Picture
 from gramian.reporting.judging import Judgement
 from gramian.summary import Grid, Summary
-from gramian.summary.html import facts_table, folded, stated
+from gramian.summary.html import facts_html, facts_table, tables_html
 
 #: Largest number of features, or of arrays of the file, in a table. Chosen by hand.
 MOST_LISTED = 200
@@ -82,7 +82,7 @@ def page(
 
 def both_sides(summary: Summary) -> str:
     """Return facts on the left and tables on the right."""
-    both = f"<div>{stated(summary)}</div><div>{folded(summary.grids, opened=2)}</div>"
+    both = f"<div>{facts_html(summary)}</div><div>{tables_html(summary.grids, opened=2)}</div>"
     return wrapped(both, "sides")
 
 

@@ -20,7 +20,7 @@ from gramian.plotting.alpha_path import AlphaPathDisplay
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, name_axes, padded
 from gramian.plotting.importance import ImportanceDisplay
 from gramian.plotting.scales import scale_axis, text_of
-from gramian.reporting.drawing import Picture, axes, cut, drawn
+from gramian.reporting.drawing import Picture, axes, cut, draw_svg
 from gramian.reporting.judging import Judgement, behind
 from gramian.reporting.prediction_pictures import of_predictions
 from gramian.ridge.cross_validation import KernelRidgeCV
@@ -55,7 +55,7 @@ def of_path(model: Any) -> Iterator[Picture]:
     if isinstance(model, KernelRidgeCV) and len(np.asarray(model.cv_results_["alphas"])) > 1:
         figure, ax = axes((6.4, 3.8))
         AlphaPathDisplay.from_estimator(model, ax=ax)
-        yield drawn(figure, "The search for alpha", "What every alpha was worth on rows left out.")
+        yield draw_svg(figure, "The search for alpha", "What every alpha was worth on rows left out.")
 
 
 def of_importances(model: Any) -> Iterator[Picture]:
@@ -68,7 +68,7 @@ def of_importances(model: Any) -> Iterator[Picture]:
     said = f"Most of all at {cut(first)}. Shares add up to 1."
     if shown.errors is not None:
         said = f"Most of all at {cut(first)}. By permutation of held-out rows; shares add up to 1."
-    yield drawn(figure, "What the model looks at", said)
+    yield draw_svg(figure, "What the model looks at", said)
 
 
 # ---- the model ---------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def of_blocks(blocks: BlockSizes) -> Iterator[Picture]:
         ax.set_xlim(0, len(sizes))
         ax.grid(False, axis="x")
         spread = f"{sizes.min():,}" + (f" to {sizes.max():,}" if sizes.min() < sizes.max() else " each")
-        yield drawn(
+        yield draw_svg(
             figure,
             f"Blocks: {name}",
             f"{len(sizes):,} blocks, {what} {spread}, {sizes.sum():,} together.",
@@ -112,7 +112,7 @@ def of_spectrum(model: KernelEstimator, seed: int) -> Iterator[Picture]:
     scale_axis(ax, "y", padded(kept / top, log=True), log=True)
     ax.set_xlim(1, len(kept))
     tail = "" if len(kept) == len(values) else f" {len(values) - len(kept):,} are zero to rounding."
-    yield drawn(figure, f"Spectrum of {of}", caption + tail)
+    yield draw_svg(figure, f"Spectrum of {of}", caption + tail)
 
 
 def spectrum(model: KernelEstimator, seed: int) -> tuple[Float64Array, str, str] | None:
@@ -162,11 +162,11 @@ def of_phases(plan: Plan) -> Iterator[Picture]:
             color=INK,
         )
         ax.set_xlim(right=max(ax.get_xlim()[1], 1.05 * budget))
-    yield drawn(figure, "Bytes per phase", f"Of a budget of {text_of(budget, 'B')}.")
+    yield draw_svg(figure, "Bytes per phase", f"Of a budget of {text_of(budget, 'B')}.")
     if plan.used_seconds:
         figure, _ = _bars((("took", plan.used_seconds, ORANGE),), "s")
         total = sum(plan.used_seconds.values())
-        yield drawn(figure, "Seconds per phase", f"{text_of(total, 's')} together.")
+        yield draw_svg(figure, "Seconds per phase", f"{text_of(total, 's')} together.")
 
 
 def _bars(series: Sequence[tuple[str, dict[str, Any], str]], unit: str) -> tuple[Any, Any]:

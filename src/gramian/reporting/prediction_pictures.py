@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.plotting.canvas import COLOURS, INK, name_axes
-from gramian.reporting.drawing import Picture, axes, cut, drawn
+from gramian.reporting.drawing import Picture, axes, cut, draw_svg
 from gramian.reporting.judging import Judgement
 
 BLUE = COLOURS[0]
@@ -67,7 +67,7 @@ def _confusion(y: Array, predicted: Array) -> Picture:
         f"{int(np.trace(counts)):,} of {len(y):,} rows are right; of {cut(classes[worst])} "
         f"{shares[worst, worst]:.1%}, the least of all classes."
     )
-    return drawn(figure, "Confusion", caption)
+    return draw_svg(figure, "Confusion", caption)
 
 
 def _reliability(y: Array, classes: Array, probabilities: Float64Array) -> Picture:
@@ -90,7 +90,7 @@ def _reliability(y: Array, classes: Array, probabilities: Float64Array) -> Pictu
     name_axes(ax, "probability of the likeliest class", "share of rows where it is right")
     gap = float((counts * abs(was - thought)).sum() / counts.sum())
     caption = f"On the dashed line probabilities are frequencies; the mean distance from it is {gap:.3g}."
-    return drawn(figure, "Calibration", caption)
+    return draw_svg(figure, "Calibration", caption)
 
 
 def _against(y: Float64Array, predicted: Float64Array, seed: int) -> Picture:
@@ -104,7 +104,7 @@ def _against(y: Float64Array, predicted: Float64Array, seed: int) -> Picture:
     ax.scatter(y[shown], predicted[shown], s=9, color=BLUE, alpha=opacity, linewidths=0, rasterized=True)
     name_axes(ax, "true", "predicted")
     some = "" if len(shown) == len(y) else f"{len(shown):,} of {len(y):,} rows, drawn at random. "
-    return drawn(figure, "Predicted against true", f"{some}On the dashed line predictions are right.")
+    return draw_svg(figure, "Predicted against true", f"{some}On the dashed line predictions are right.")
 
 
 def _residuals(residuals: Float64Array) -> Picture:
@@ -113,7 +113,9 @@ def _residuals(residuals: Float64Array) -> Picture:
     ax.axvline(0.0, color=INK, linewidth=1.0, linestyle="--")
     name_axes(ax, "true − predicted", "rows")
     low, middle, high = np.quantile(residuals, (0.05, 0.5, 0.95))
-    return drawn(figure, "Residuals", f"Median {middle:.3g}; nine of ten lie from {low:.3g} to {high:.3g}.")
+    return draw_svg(
+        figure, "Residuals", f"Median {middle:.3g}; nine of ten lie from {low:.3g} to {high:.3g}."
+    )
 
 
 def _coverage(scores: Float64Array) -> Picture:
@@ -124,7 +126,7 @@ def _coverage(scores: Float64Array) -> Picture:
     ax.plot(LEVELS, covered, color=BLUE, linewidth=1.6, marker="o", markersize=3)
     name_axes(ax, "level of the interval", "share of true values in it")
     at = float(np.mean(abs(scores) <= ndtri(0.975)))
-    return drawn(figure, "Coverage of the intervals", f"95 % intervals hold {at:.1%} of the true values.")
+    return draw_svg(figure, "Coverage of the intervals", f"95 % intervals hold {at:.1%} of the true values.")
 
 
 def of_shares(judged: Judgement) -> Iterator[Picture]:
@@ -136,7 +138,7 @@ def of_shares(judged: Judgement) -> Iterator[Picture]:
         ax.plot(levels, shares, color=BLUE, linewidth=1.6, marker="o", markersize=4)
         name_axes(ax, "level of the interval", "share of true values in it")
         told = ", ".join(f"{level:.0%} hold {share:.1%}" for level, share in judged.coverage.items())
-        yield drawn(figure, "Coverage of the intervals", f"Intervals of {told}.")
+        yield draw_svg(figure, "Coverage of the intervals", f"Intervals of {told}.")
 
 
 def of_trials(model: Any) -> Iterator[Picture]:
@@ -158,4 +160,4 @@ def of_trials(model: Any) -> Iterator[Picture]:
     ax.grid(False, axis="y")
     name_axes(ax, "validation error, as a share of the variance", "")
     caption = "The dark bar was chosen. Settings that did badly on few rows were not tried on more."
-    yield drawn(figure, "Settings compared on held-out rows", caption)
+    yield draw_svg(figure, "Settings compared on held-out rows", caption)

@@ -12,9 +12,9 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray
 from gramian.data.source import as_source, row_blocks
 from gramian.data.stored_table import StoredTable
-from gramian.data.tables import Table
-from gramian.data.taken import TakenRows
-from gramian.tables.taken import TakenTable
+from gramian.data.subset import SubsetRows
+from gramian.data.tables import TableSource
+from gramian.tables.subset import SubsetTable
 
 #: Rows of one step of a prediction. Chosen by hand.
 STEP = 65_536
@@ -22,9 +22,9 @@ STEP = 65_536
 
 def blocks(rows: Any) -> Iterator[tuple[slice, Any]]:
     """Yield consecutive blocks of a source, an array or a table, each with its row slice."""
-    if isinstance(rows, Table):
+    if isinstance(rows, TableSource):
         for where in row_slices(rows.shape[0], STEP):
-            yield where, TakenTable(rows, np.arange(where.start, where.stop))
+            yield where, SubsetTable(rows, np.arange(where.start, where.stop))
     else:
         yield from row_blocks(as_source(rows), STEP)
 
@@ -34,9 +34,11 @@ def by_blocks(call: Callable[[Any], Any], rows: Any) -> Array:
     return np.concatenate([np.asarray(call(block)) for _, block in blocks(rows)])
 
 
-def taken(rows: Any, numbers: IntArray) -> Any:
+def take_rows(rows: Any, numbers: IntArray) -> Any:
     """Return some rows of a source or of a table, read on demand."""
-    return TakenTable(rows, numbers) if isinstance(rows, Table) else TakenRows(as_source(rows), numbers)
+    return (
+        SubsetTable(rows, numbers) if isinstance(rows, TableSource) else SubsetRows(as_source(rows), numbers)
+    )
 
 
 def in_memory(rows: Any, numbers: IntArray) -> Any:

@@ -22,9 +22,9 @@ from gramian.exceptions import GramianError, InputError
 from gramian.explanation import explain
 from gramian.plotting.explanation import ExplanationDisplay
 from gramian.reporting.document import Section, code, document, paragraph, wrapped
-from gramian.reporting.drawing import Picture, axes, check_drawing, drawn
+from gramian.reporting.drawing import Picture, axes, check_drawing, draw_svg
 from gramian.reporting.effects import of_effects, segments
-from gramian.reporting.inspected import inspected
+from gramian.reporting.inspected import rows_to_inspect
 from gramian.reporting.judging import Judgement, behind, judge
 from gramian.reporting.model_page import both_sides, judged_facts, tiles_of
 from gramian.reporting.pictures import of_blocks, of_importances, of_path, of_phases, of_spectrum
@@ -84,7 +84,7 @@ def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state:
         raise InputError("y is given without X. Pass the rows too: model.report(path, X, y).")
     rng = as_generator(random_state)
     seed = int(rng.integers(2**31))
-    judged = None if X is None else _judged(model, X, y, seed)
+    judged = None if X is None else _judge(model, X, y, seed)
     summary = model.summary()
     sections = [
         Section("Scores on the given rows", *_scores(model, judged, seed)),
@@ -94,7 +94,7 @@ def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state:
         Section("What the model looks at", "", list(of_importances(model))),
         *_about_rows(model, X, y, judged, rng),
         Section("Inside", "", [*_inside(model, seed)]),
-        Section("How to reproduce it", reproduced(model)),
+        Section("How to reproduce it", reproduction(model)),
     ]
     subtitle = f"report of a fitted model, gramian {_version()}"
     text = document(
@@ -110,7 +110,7 @@ def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state:
     return path
 
 
-def _judged(model: Any, X: Any, y: Any, seed: int) -> Judgement:
+def _judge(model: Any, X: Any, y: Any, seed: int) -> Judgement:
     rows = as_table(X) if isinstance(model, TableServer) else model._rows(X, reset=False)
     given = None if y is None else np.asarray(y)
     if given is not None and len(given) != rows.shape[0]:
@@ -139,7 +139,7 @@ def _about_rows(
         return
     n = judged.n_rows
     some = np.sort(rng.choice(n, min(n, EFFECT_ROWS), replace=False))
-    found = inspected(model, X, some)
+    found = rows_to_inspect(model, X, some)
     if found is not None:
         yield Section(
             "Effects of the most important columns",
@@ -149,14 +149,14 @@ def _about_rows(
     errors = _errors(judged)
     if errors is not None:
         many = np.sort(rng.choice(n, min(n, SEGMENT_ROWS), replace=False))
-        whole = inspected(model, X, many)
+        whole = rows_to_inspect(model, X, many)
         if whole is not None:
             what = "RMSE" if judged.task == "regression" else "share of wrong classes"
             grids = segments(whole, errors[many], what)
             html = "".join(map(grid_table, grids))
             yield Section("Errors by segment", wrapped(html) if grids else "")
     number = int(rng.integers(n)) if errors is None else int(np.argmax(errors))
-    picture = _explained(model, X, number, worst=errors is not None)
+    picture = _explanation_picture(model, X, number, worst=errors is not None)
     yield Section("Why one prediction came out as it did", "", [] if picture is None else [picture])
 
 
@@ -169,7 +169,7 @@ def _errors(judged: Judgement) -> Array | None:
     return (judged.y.astype(np.float64) - judged.predicted.astype(np.float64)) ** 2
 
 
-def _explained(model: Any, X: Any, number: int, *, worst: bool) -> Picture | None:
+def _explanation_picture(model: Any, X: Any, number: int, *, worst: bool) -> Picture | None:
     """Return the picture of one explained prediction; None for a model that cannot be explained."""
     row = X.iloc[number : number + 1] if hasattr(X, "iloc") else X[number : number + 1]
     many = not hasattr(model, "classes_") and not getattr(model, "_flat", True)
@@ -182,7 +182,7 @@ def _explained(model: Any, X: Any, number: int, *, worst: bool) -> Picture | Non
     figure.clear()
     display = ExplanationDisplay(found).plot(figure.subplots(1, count))
     which = "The row with the largest error" if worst else "A row drawn at random"
-    return drawn(display.figure_, f"Row {number:,}", f"{which}: the points most like it, and its columns.")
+    return draw_svg(display.figure_, f"Row {number:,}", f"{which}: the points most like it, and its columns.")
 
 
 def _inside(model: Any, seed: int) -> Iterator[Picture]:
@@ -194,7 +194,7 @@ def _inside(model: Any, seed: int) -> Iterator[Picture]:
         yield from of_phases(stated.plan)
 
 
-def reproduced(model: BaseEstimator) -> str:
+def reproduction(model: BaseEstimator) -> str:
     """Return versions and parameters as HTML, with the call that makes the unfitted model."""
     facts = [
         ("gramian", _version()),

@@ -19,17 +19,17 @@ from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import labelled_numbers
-from gramian.estimator.opening import fit_rows, plan_fit
+from gramian.estimator.mixins import Regressor
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
-from gramian.kernels.lookup import KERNEL_NAMES, WITHOUT_GAMMA
+from gramian.kernels.resolve import KERNEL_NAMES, WITHOUT_GAMMA
 from gramian.metric.input import InputParameters, planned_input, scaled_input
 from gramian.ridge.folds import folds_of
 from gramian.ridge.kernel_search import (

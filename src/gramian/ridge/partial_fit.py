@@ -24,11 +24,11 @@ from gramian._phases import Phases
 from gramian._typing import Array
 from gramian.data.source import RowSource
 from gramian.estimator.base import KernelEstimator, required_target
+from gramian.estimator.fit_inputs import fit_rows, opened
 from gramian.estimator.fitting import all_or_nothing, remove
 from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
 from gramian.estimator.labels import label_array
 from gramian.estimator.matching import check_width, names_known
-from gramian.estimator.opening import fit_rows, opened
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted
 from gramian.ridge.fit_data import FitData

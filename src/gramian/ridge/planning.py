@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from gramian._random import as_generator
 from gramian._typing import Array
 from gramian.approximations.approximation import Approximation
-from gramian.approximations.choice import auto_plan, probe, probe_rows
+from gramian.approximations.auto import auto_plan, probe, probe_rows
 from gramian.approximations.frozen import frozen_map
 from gramian.approximations.methods import METHODS
 from gramian.approximations.multiresolution import MultiResolutionBuilder
@@ -19,7 +19,7 @@ from gramian.compression.costs import Resources, Workload
 from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.compression.training import choose_dtype
 from gramian.data.source import RowSource
-from gramian.data.taken import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
 from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan
@@ -59,7 +59,7 @@ def plan_sums(
         return plan, frozen.features.kernel, Engine(plan.n_threads), rng
     kernel = setup.kernel.of(source)
     if weights is not None and not (weights > 0).all():
-        counted: RowSource = TakenRows(source, np.flatnonzero(weights > 0))
+        counted: RowSource = SubsetRows(source, np.flatnonzero(weights > 0))
     else:
         counted = source
     n = STREAM_ROWS if stream else source.shape[0]

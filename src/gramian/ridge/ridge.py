@@ -13,10 +13,10 @@ from gramian.compression.plan import Plan
 from gramian.data.distributed import cluster_of, is_elsewhere
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fit_inputs import fit_rows, opened, plan_fit
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
-from gramian.estimator.opening import fit_rows, opened, plan_fit
+from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.progress import shown_phases
 from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.choosing import CHOSEN, fit_ridge

@@ -17,11 +17,11 @@ from gramian._phases import Progress, uncounted
 from gramian._typing import Array
 from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap
-from gramian.compression.given import sizes_of
 from gramian.compression.map_equality import difference
 from gramian.compression.plan import Plan
+from gramian.compression.prebuilt import sizes_of
 from gramian.compression.predictor import fold
-from gramian.compression.ridge_sums import RidgeSums, Targets, sum_rows
+from gramian.compression.ridge_sums import RidgeSums, SlicedTargets, sum_rows
 from gramian.compression.training import RidgeFit, solve_ridge
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -54,7 +54,7 @@ class Stream:
     def extended(
         self,
         source: RowSource,
-        targets: Targets,
+        targets: SlicedTargets,
         weights: Array | None,
         engine: Engine,
         progress: Progress = uncounted,

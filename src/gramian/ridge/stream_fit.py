@@ -8,7 +8,7 @@ import numpy as np
 
 from gramian.approximations.frozen import frozen_map
 from gramian.compression.costs import Workload
-from gramian.compression.given import GivenBuilder, sizes_of
+from gramian.compression.prebuilt import PrebuiltBuilder, sizes_of
 from gramian.compression.ridge_sums import RidgeSums
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -34,7 +34,7 @@ def begin_stream(
     )
     features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights, phases=setup.phases)
     shift = rows.targets.centre(weights) if parameters.intercept else np.zeros(n_outputs)
-    given, sizes, territory = isinstance(plan.builder, GivenBuilder), sizes_of(plan.builder), None
+    given, sizes, territory = isinstance(plan.builder, PrebuiltBuilder), sizes_of(plan.builder), None
     if growable(features, sizes):
         territory = Territory.around(
             features,

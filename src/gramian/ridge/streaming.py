@@ -19,8 +19,8 @@ from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.stream import Stream
+from gramian.ridge.stream_buffer import Waiting, enough
 from gramian.ridge.stream_fit import begin_stream, extend_stream, other_outputs, stream_engine
-from gramian.ridge.waiting import Waiting, enough
 
 #: Learned attributes that are found from a stream's sums when they are asked for, and not before.
 SOLVED = ("predictor_", "intercept_", "solution_")

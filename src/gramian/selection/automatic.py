@@ -13,7 +13,7 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian, Matern
-from gramian.kernels.lookup import PRECOMPUTED, WITHOUT_GAMMA
+from gramian.kernels.resolve import PRECOMPUTED, WITHOUT_GAMMA
 from gramian.metric.learned_metric import LearnedMetric
 from gramian.selection.kernel_choice import LEAST_ROWS, KernelChoice, choose_kernel
 

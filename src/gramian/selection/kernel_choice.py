@@ -58,7 +58,7 @@ PART, COPIES = 8, 4
 
 
 @dataclass(frozen=True)
-class Candidate:
+class KernelCandidate:
     """A kernel of rows that are divided by ``unit``, and the penalty to begin with."""
 
     kernel: Kernel
@@ -134,23 +134,23 @@ def choose_kernel(
     """
     began = time.perf_counter()
     until = began + seconds
-    sample = _drawn(rows, intercept, rng, memory_bytes)
+    sample = _draw_sample(rows, intercept, rng, memory_bytes)
     if sample is None:
         return None
     deviations = sample.X[sample.fitted].std(axis=0)
     d = sample.X.shape[1]
     mean_square = float(np.mean(np.square(deviations))) or 1.0
     unit = np.where(deviations > 0, deviations, math.sqrt(mean_square))
-    starts = [Candidate(_with(family, math.sqrt(d * mean_square)), None) for family in families]
+    starts = [KernelCandidate(_with(family, math.sqrt(d * mean_square)), None) for family in families]
     each_feature = each_feature and 1 < d <= MOST_FEATURES
     if each_feature and unit.max() > UNLIKE * unit.min():
-        starts += [Candidate(_with(family, math.sqrt(d)), unit) for family in families]
+        starts += [KernelCandidate(_with(family, math.sqrt(d)), unit) for family in families]
 
     least = math.inf
 
-    def judged(some: Sample, candidate: Candidate) -> tuple[float, Candidate]:
+    def judged(some: Sample, candidate: KernelCandidate) -> tuple[float, KernelCandidate]:
         nonlocal least
-        error, found = _judged(some, candidate, intercept, until)
+        error, found = _judge(some, candidate, intercept, until)
         least = min(least, error)
         done(1, f"best error {least:.3g} of the variance")
         return error, found
@@ -175,7 +175,7 @@ def choose_kernel(
     if n_fitted < min(most, len(sample.X)) and time.perf_counter() < until:
         # The held-out rows have had their say, and are more rows to learn from.
         n_fitted = min(most, len(sample.X))
-        _, chosen = _judged(replace(sample, fitted=slice(0, n_fitted)), chosen, intercept, until)
+        _, chosen = _judge(replace(sample, fitted=slice(0, n_fitted)), chosen, intercept, until)
     return KernelChoice(
         chosen.plain,
         chosen.alpha,
@@ -188,7 +188,7 @@ def choose_kernel(
     )
 
 
-def _drawn(
+def _draw_sample(
     rows: LabelledRows[Any], intercept: bool, rng: np.random.Generator, memory_bytes: int
 ) -> Sample | None:
     """Return a sample of the rows with weights, as many as the budget allows; targets of mean square 1."""
@@ -223,20 +223,22 @@ def _with(family: Kernel, lengthscale: float) -> Kernel:
     return replace(family, lengthscale=lengthscale)  # type: ignore[type-var]
 
 
-def _freed(candidate: Candidate, d: int) -> Candidate:
+def _freed(candidate: KernelCandidate, d: int) -> KernelCandidate:
     """Return the candidate with a lengthscale for each feature, all as now."""
     return replace(candidate, kernel=per_feature(candidate.kernel, d), each_feature=True)
 
 
-def _best_of_families(found: Trials[Candidate, Candidate]) -> list[Trial[Candidate, Candidate]]:
+def _best_of_families(
+    found: Trials[KernelCandidate, KernelCandidate],
+) -> list[Trial[KernelCandidate, KernelCandidate]]:
     """Return for each family its better trial, by their errors."""
-    best: dict[type[Kernel], Trial[Candidate, Candidate]] = {}
+    best: dict[type[Kernel], Trial[KernelCandidate, KernelCandidate]] = {}
     for trial in found.ranked:
         best.setdefault(type(trial.evidence.kernel), trial)
     return list(best.values())
 
 
-def _fitted(sample: Sample, candidate: Candidate, intercept: bool, until: float) -> Candidate:
+def _fit(sample: Sample, candidate: KernelCandidate, intercept: bool, until: float) -> KernelCandidate:
     X = _in_units(sample.X[sample.fitted], candidate)
     found = refine_kernel(
         candidate.kernel,
@@ -253,23 +255,25 @@ def _fitted(sample: Sample, candidate: Candidate, intercept: bool, until: float)
     return replace(candidate, kernel=found.kernel, alpha=found.alpha)
 
 
-def _in_units(X: Float64Array, candidate: Candidate) -> Float64Array:
+def _in_units(X: Float64Array, candidate: KernelCandidate) -> Float64Array:
     return X if candidate.unit is None else X / candidate.unit
 
 
-def _judged(sample: Sample, candidate: Candidate, intercept: bool, until: float) -> tuple[float, Candidate]:
+def _judge(
+    sample: Sample, candidate: KernelCandidate, intercept: bool, until: float
+) -> tuple[float, KernelCandidate]:
     """Fit a candidate, and return its error on the held-out rows and what it became."""
     with warnings.catch_warnings():
         # A candidate that is ill-conditioned is judged by its error like any other.
         warnings.simplefilter("ignore", NumericalWarning)
         try:
-            found = _fitted(sample, candidate, intercept, until)
+            found = _fit(sample, candidate, intercept, until)
             return _error(sample, found, intercept), found
         except NumericalError:
             return math.inf, candidate
 
 
-def _error(sample: Sample, found: Candidate, intercept: bool) -> float:
+def _error(sample: Sample, found: KernelCandidate, intercept: bool) -> float:
     X, new = _in_units(sample.X[sample.fitted], found), _in_units(sample.X[sample.held_out], found)
     w, v = sample.weights[sample.fitted], sample.weights[sample.held_out]
     Y, wanted = sample.Y[sample.fitted], sample.Y[sample.held_out]

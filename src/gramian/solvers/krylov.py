@@ -112,7 +112,7 @@ def conjugate_gradient(
     scale = np.linalg.norm(columns, axis=0)
     live = np.flatnonzero(scale > 0)
     x = np.zeros(columns.shape)
-    run = _Run(multiply, accurate, precondition, columns[:, live] / scale[live], tol)
+    run = _KrylovRun(multiply, accurate, precondition, columns[:, live] / scale[live], tol)
     if start is not None:
         run.begin(np.asarray(start, np.float64).reshape(columns.shape)[:, live] / scale[live])
     deadline = None if time_limit is None else time.perf_counter() + time_limit
@@ -143,7 +143,7 @@ def conjugate_gradient(
     return Solution(x.reshape(b.shape), worst, iterations, residual)
 
 
-class _Run:
+class _KrylovRun:
     """Columns of one solve, scaled so that every right-hand side has norm 1."""
 
     def __init__(

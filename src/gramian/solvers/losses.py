@@ -18,7 +18,7 @@ from scipy.special import expit
 from gramian._typing import Float64Array
 
 
-class Terms(NamedTuple):
+class LossTerms(NamedTuple):
     """Values, slopes and curvatures of a loss, entry by entry."""
 
     value: Float64Array  #: ℓ(y, f); one column for a loss that couples the outputs
@@ -26,10 +26,10 @@ class Terms(NamedTuple):
     curvature: Float64Array  #: ∂²ℓ/∂f² ≥ 0, taken from one side at kinks of the slope
 
 
-def squared_part(u: Float64Array) -> Terms:
+def squared_part(u: Float64Array) -> LossTerms:
     """Return u₊², 2 u₊ and 2·[u > 0]."""
     positive = np.maximum(u, 0.0)
-    return Terms(positive * positive, 2.0 * positive, np.where(u > 0.0, 2.0, 0.0))
+    return LossTerms(positive * positive, 2.0 * positive, np.where(u > 0.0, 2.0, 0.0))
 
 
 class Loss(ABC):
@@ -43,7 +43,7 @@ class Loss(ABC):
     even_start: ClassVar[bool] = False
 
     @abstractmethod
-    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
         """Return the loss, slope and curvature at f; only :class:`Proximal` losses use ``anchor``."""
 
     def value(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Float64Array:
@@ -83,9 +83,9 @@ class SquaredHinge(Loss):
 
     even_start: ClassVar[bool] = True
 
-    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
         value, slope, curvature = squared_part(1.0 - y * f)
-        return Terms(value, -y * slope, curvature)
+        return LossTerms(value, -y * slope, curvature)
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,13 @@ class Hinge(Proximal):
     even_start: ClassVar[bool] = True
     first_anchor: ClassVar[float] = 0.5
 
-    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
         center = _anchor(self, anchor)
         u = 1.0 - y * f
         z = center + u / self.rho
         a = np.clip(z, 0.0, 1.0)
         value = a * u - 0.5 * self.rho * (a - center) ** 2
-        return Terms(value, -y * a, ((z > 0.0) & (z < 1.0)) / self.rho)
+        return LossTerms(value, -y * a, ((z > 0.0) & (z < 1.0)) / self.rho)
 
     def dual(self, y: Float64Array, f: Float64Array, anchor: Float64Array) -> Float64Array:
         return np.clip(anchor + (1.0 - y * f) / self.rho, 0.0, 1.0)
@@ -121,9 +121,9 @@ class Logistic(Loss):
 
     even_start: ClassVar[bool] = True
 
-    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
         wrong = expit(-y * f)
-        return Terms(np.logaddexp(0.0, -y * f), -y * wrong, wrong * (1.0 - wrong))
+        return LossTerms(np.logaddexp(0.0, -y * f), -y * wrong, wrong * (1.0 - wrong))
 
 
 @dataclass(frozen=True)
@@ -138,11 +138,11 @@ class Softmax(Loss):
     #: The Hessian is at most this multiple of its diagonal.
     bound: ClassVar[float] = 2.0
 
-    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
         value, p, total = self._shares(y, f)
         p /= total
         slope = np.where(y > 0, p - 1.0, p)
-        return Terms(value, slope, p * (1.0 - p))
+        return LossTerms(value, slope, p * (1.0 - p))
 
     def value(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Float64Array:
         return self._shares(y, f)[0]
@@ -163,7 +163,7 @@ class SquaredEpsilonInsensitive(Loss):
 
     epsilon: float = 0.1
 
-    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
         return _two_sided(squared_part(f - y - self.epsilon), squared_part(y - f - self.epsilon))
 
 
@@ -175,12 +175,12 @@ class EpsilonInsensitive(Proximal):
     rho: float = 4.0
     first_anchor: ClassVar[float] = 0.0
 
-    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
         center = _anchor(self, anchor)
         r, size = f - y, self._size(y, f, center)
         a = self.dual(y, f, center)
         value = a * r - self.epsilon * np.abs(a) - 0.5 * self.rho * (a - center) ** 2
-        return Terms(value, a, ((size > 0.0) & (size < 1.0)) / self.rho)
+        return LossTerms(value, a, ((size > 0.0) & (size < 1.0)) / self.rho)
 
     def dual(self, y: Float64Array, f: Float64Array, anchor: Float64Array | float) -> Float64Array:
         return np.copysign(np.clip(self._size(y, f, anchor), 0.0, 1.0), anchor + (f - y) / self.rho)
@@ -197,5 +197,5 @@ def _anchor(loss: Proximal, anchor: Float64Array | None) -> Float64Array | float
     return loss.first_anchor if anchor is None else anchor
 
 
-def _two_sided(above: Terms, below: Terms) -> Terms:
-    return Terms(above.value + below.value, above.slope - below.slope, above.curvature + below.curvature)
+def _two_sided(above: LossTerms, below: LossTerms) -> LossTerms:
+    return LossTerms(above.value + below.value, above.slope - below.slope, above.curvature + below.curvature)

@@ -5,7 +5,7 @@ curvature and slope of each row. This is a ridge system with other row weights, 
 coupled core solves as in ridge regression. For a coupled core f = Wβ, β = C v and ‖f‖² = vᵀCv, and the step
 is in v. An intercept b, which is not penalised, adds one row and column to the system.
 
-Nothing in this file knows rows: an :class:`Objective` makes one pass over them and returns sums.
+Nothing in this file knows rows: an :class:`NewtonObjective` makes one pass over them and returns sums.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.losses import Loss, Proximal
-from gramian.solvers.newton_system import Bordered, Curvature, Factor, Point
+from gramian.solvers.newton_system import Bordered, Curvature, Factor, NewtonPoint
 
 #: Step lengths at which one pass evaluates the objective. Chosen by hand.
 STEPS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
@@ -49,11 +49,11 @@ class Evaluation:
     curvature: list[Curvature]  #: at the full step, as many as asked for: one per output, one, or none
 
 
-class Objective(Protocol):
+class NewtonObjective(Protocol):
     """Interface to the rows: passes that a minimisation asks for."""
 
     def evaluate(
-        self, start: Point, step: Point | None, outputs: Array, loss: Loss, *, curvatures: int
+        self, start: NewtonPoint, step: NewtonPoint | None, outputs: Array, loss: Loss, *, curvatures: int
     ) -> Evaluation:
         """Make one pass at ``start + step`` for these outputs of the targets.
 
@@ -61,7 +61,7 @@ class Objective(Protocol):
         the first output, or for a loss that couples outputs, that of the largest entry of each row.
         """
 
-    def anchor(self, point: Point, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
+    def anchor(self, point: NewtonPoint, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
         """Make a pass that sets the anchors of these outputs; return their losses and duality gaps."""
 
 
@@ -69,7 +69,7 @@ class Objective(Protocol):
 class Minimum:
     """A minimiser, with its objective, remaining gap and number of passes."""
 
-    point: Point
+    point: NewtonPoint
     objective: Float64Array  #: Σ w ℓ + (alpha/2)‖f‖² for each output (one sum for a coupled loss)
     gap: Float64Array  #: predicted decrease that is left, relative to the objective
     iterations: int  #: passes over the rows
@@ -78,7 +78,7 @@ class Minimum:
     def joined(cls, parts: Sequence[Minimum]) -> Minimum:
         """Return the outputs of several minima side by side."""
         return cls(
-            Point.joined([p.point for p in parts]),
+            NewtonPoint.joined([p.point for p in parts]),
             np.concatenate([p.objective for p in parts]),
             np.concatenate([p.gap for p in parts]),
             sum(p.iterations for p in parts),
@@ -127,7 +127,9 @@ class Newton:
         """Return the factored Newton system."""
         return Bordered(self.factored, curvature, intercept=self.intercept, reach=self.reach)
 
-    def gradient(self, point: Point, slope: Float64Array, slope_offset: Float64Array) -> tuple[Array, Array]:
+    def gradient(
+        self, point: NewtonPoint, slope: Float64Array, slope_offset: Float64Array
+    ) -> tuple[Array, Array]:
         """Return the gradient in β (dual) and b."""
         offset = slope_offset if self.intercept else np.zeros_like(slope_offset)
         return slope + self.alpha * point.dual, offset
@@ -142,7 +144,7 @@ class Newton:
         gap = 0.5 * np.einsum("ij,ij->j", gradient, spread) / self.alpha
         return np.asarray(gap + 0.25 * self.reach * np.abs(gradient_offset))
 
-    def penalised(self, losses: Float64Array, point: Point, step: Point | None) -> Float64Array:
+    def penalised(self, losses: Float64Array, point: NewtonPoint, step: NewtonPoint | None) -> Float64Array:
         """Return the objective at each of :data:`STEPS` along the step, (steps, outputs)."""
         size = point.inner(point)
         if step is not None:
@@ -153,7 +155,13 @@ class Newton:
         return losses + 0.5 * self.alpha * (size if losses.shape[1] > 1 else size.sum(axis=1, keepdims=True))
 
     def minimise(
-        self, objective: Objective, start: Point, outputs: Array, loss: Loss, *, sharpness: float = 1.0
+        self,
+        objective: NewtonObjective,
+        start: NewtonPoint,
+        outputs: Array,
+        loss: Loss,
+        *,
+        sharpness: float = 1.0,
     ) -> Minimum:
         """Minimise for outputs that are independent problems, each with its own Gram matrix.
 
@@ -166,7 +174,7 @@ class Newton:
         return self._proximal(objective, start, outputs, loss, sharpness)
 
     def _proximal(
-        self, objective: Objective, start: Point, outputs: Array, loss: Proximal, sharpness: float
+        self, objective: NewtonObjective, start: NewtonPoint, outputs: Array, loss: Proximal, sharpness: float
     ) -> Minimum:
         """Minimise a loss with kinks by smooth losses; an output is done when its duality gap is small."""
         count = len(outputs)
@@ -177,7 +185,7 @@ class Newton:
         least_tol = INNER * self.tol
         best, since = np.inf, 0
         for _ in range(MAX_ANCHORS):
-            here = Point.joined([points[j] for j in live])
+            here = NewtonPoint.joined([points[j] for j in live])
             # While the gap is wide, a rough minimum gives equally good next anchors.
             last = best <= self.tol
             rough = least_tol if last else STAGE_TOLERANCE * best * best
@@ -204,10 +212,10 @@ class Newton:
                 break
             if worst > self.tol:
                 loss = loss.sharper(max(SHRINK, least / loss.rho))
-        return Minimum(Point.joined(points), values, gap, passes)
+        return Minimum(NewtonPoint.joined(points), values, gap, passes)
 
     def _stage(
-        self, objective: Objective, start: Point, outputs: Array, loss: Loss, most: float = np.inf
+        self, objective: NewtonObjective, start: NewtonPoint, outputs: Array, loss: Loss, most: float = np.inf
     ) -> tuple[Minimum, Float64Array]:
         """Return a minimum, and :meth:`unstationary` of its gradients, at most ``most`` of the objective."""
         count = len(outputs)
@@ -220,8 +228,8 @@ class Newton:
         for iteration in range(self.max_iterations + 1):
 
             def direct(
-                i: int, now: Evaluation = now, points: list[Point] = points, live: Array = live
-            ) -> tuple[Point, float, float]:
+                i: int, now: Evaluation = now, points: list[NewtonPoint] = points, live: Array = live
+            ) -> tuple[NewtonPoint, float, float]:
                 g, g_b = self.gradient(points[live[i]], now.slope[:, i : i + 1], now.slope_offset[i : i + 1])
                 step = self.bordered(now.curvature[i]).solve(-g, -g_b)
                 fall = -float(np.vdot(g, step.beta)) - float(g_b @ step.offset)
@@ -237,8 +245,8 @@ class Newton:
             if not len(keep) or iteration == self.max_iterations:
                 break
             live, falls = live[keep], falls[keep]
-            here = Point.joined([points[j] for j in live])
-            step = Point.joined([steps[i] for i in keep])
+            here = NewtonPoint.joined([points[j] for j in live])
+            step = NewtonPoint.joined([steps[i] for i in keep])
             now, length, reached, used = self._search(
                 objective, here, step, falls, values[live], outputs[live], loss
             )
@@ -248,16 +256,16 @@ class Newton:
                 points[j] = there.columns(np.array([i]))
             moved = np.flatnonzero(length > 0.0)
             values[live[moved]] = reached[moved]
-            now, live = _kept(now, moved), live[moved]
+            now, live = _select_outputs(now, moved), live[moved]
             if not len(live):
                 break
-        return Minimum(Point.joined(points), values, gap, passes), missed
+        return Minimum(NewtonPoint.joined(points), values, gap, passes), missed
 
     def _search(
         self,
-        objective: Objective,
-        here: Point,
-        step: Point,
+        objective: NewtonObjective,
+        here: NewtonPoint,
+        step: NewtonPoint,
         falls: Float64Array,
         values: Float64Array,
         outputs: Array,
@@ -294,7 +302,7 @@ class Newton:
 
 
 def _again(
-    objective: Objective, now: Evaluation, there: Point, outputs: Array, loss: Loss, which: Array
+    objective: NewtonObjective, now: Evaluation, there: NewtonPoint, outputs: Array, loss: Loss, which: Array
 ) -> Evaluation:
     """Return the evaluation with some outputs evaluated anew at the ends of their shorter steps."""
     rest = np.setdiff1d(np.arange(len(outputs)), which)
@@ -307,7 +315,7 @@ def _again(
     return Evaluation(now.losses, slope, slope_offset, [curvature[i] for i in range(len(outputs))])
 
 
-def _kept(now: Evaluation, which: Array) -> Evaluation:
+def _select_outputs(now: Evaluation, which: Array) -> Evaluation:
     if len(which) == now.slope.shape[1]:
         return now
     return Evaluation(

@@ -23,7 +23,7 @@ Factor = Callable[[Float64Array], tuple[Float64Array, Float64Array]]
 
 
 @dataclass(frozen=True)
-class Point:
+class NewtonPoint:
     """Coefficients of some outputs: β (R, p), v with β = C v (β itself without a core), b (p,)."""
 
     beta: Float64Array
@@ -31,39 +31,39 @@ class Point:
     offset: Float64Array
 
     @classmethod
-    def zeros(cls, rank: int, outputs: int) -> Point:
+    def zeros(cls, rank: int, outputs: int) -> NewtonPoint:
         """Return f = 0."""
         beta = np.zeros((rank, outputs))
         return cls(beta, beta, np.zeros(outputs))
 
     @classmethod
-    def joined(cls, points: Sequence[Point]) -> Point:
+    def joined(cls, points: Sequence[NewtonPoint]) -> NewtonPoint:
         """Return the outputs of several points side by side."""
         beta = np.concatenate([p.beta for p in points], axis=1)
         same = all(p.dual is p.beta for p in points)
         dual = beta if same else np.concatenate([p.dual for p in points], axis=1)
         return cls(beta, dual, np.concatenate([p.offset for p in points]))
 
-    def columns(self, which: Array) -> Point:
+    def columns(self, which: Array) -> NewtonPoint:
         """Return the coefficients of some of the outputs."""
         beta = self.beta[:, which]
         dual = beta if self.dual is self.beta else self.dual[:, which]
-        return Point(beta, dual, self.offset[which])
+        return NewtonPoint(beta, dual, self.offset[which])
 
-    def plus(self, step: Point, length: Float64Array | float = 1.0) -> Point:
+    def plus(self, step: NewtonPoint, length: Float64Array | float = 1.0) -> NewtonPoint:
         """Return the point after a step, of one length for each output or for all."""
         beta = self.beta + length * step.beta
         shared = self.dual is self.beta and step.dual is step.beta
         dual = beta if shared else self.dual + length * step.dual
-        return Point(beta, dual, self.offset + length * step.offset)
+        return NewtonPoint(beta, dual, self.offset + length * step.offset)
 
-    def times(self, factor: float) -> Point:
+    def times(self, factor: float) -> NewtonPoint:
         """Return the point multiplied by a number."""
         beta = factor * self.beta
         dual = beta if self.dual is self.beta else factor * self.dual
-        return Point(beta, dual, factor * self.offset)
+        return NewtonPoint(beta, dual, factor * self.offset)
 
-    def inner(self, other: Point) -> Float64Array:
+    def inner(self, other: NewtonPoint) -> Float64Array:
         """Return ⟨f, g⟩ of the functions without their intercepts, for each output."""
         return np.asarray(np.einsum("ij,ij->j", self.dual, other.beta))
 
@@ -204,14 +204,14 @@ class Bordered:
             left = curvature.mass - float(np.vdot(self._border, self._beta))
             self._left = max(left, unit_roundoff(np.float64) * curvature.mass, np.finfo(np.float64).tiny)
 
-    def solve(self, right: Float64Array, right_offset: Float64Array) -> Point:
+    def solve(self, right: Float64Array, right_offset: Float64Array) -> NewtonPoint:
         """Return the step for right-hand sides (R, p) and (p,)."""
         beta, dual = self._factor(right)
         if not self._intercept:
-            return Point(beta, dual, np.zeros(right.shape[1]))
+            return NewtonPoint(beta, dual, np.zeros(right.shape[1]))
         with np.errstate(over="ignore"):
             offset = (right_offset - (self._border.T @ beta)[0]) / self._left
         offset = np.clip(offset, -self._reach, self._reach)
         shared = dual is beta
         beta = beta - self._beta * offset
-        return Point(beta, beta if shared else dual - self._dual * offset, offset)
+        return NewtonPoint(beta, beta if shared else dual - self._dual * offset, offset)

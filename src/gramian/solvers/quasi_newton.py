@@ -17,8 +17,8 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array
 from gramian.solvers.losses import Loss
-from gramian.solvers.newton import STEPS, SUFFICIENT, Minimum, Newton, Objective
-from gramian.solvers.newton_system import Bordered, Point
+from gramian.solvers.newton import STEPS, SUFFICIENT, Minimum, Newton, NewtonObjective
+from gramian.solvers.newton_system import Bordered, NewtonPoint
 
 #: Iterations after which the bound is recomputed. Chosen by hand.
 REFRESH = 10
@@ -31,7 +31,7 @@ class _Gradient:
     beta: Float64Array
     offset: Float64Array
 
-    def at(self, step: Point) -> float:
+    def at(self, step: NewtonPoint) -> float:
         """Return the directional derivative along a step."""
         return float(np.vdot(self.beta, step.beta)) + float(self.offset @ step.offset)
 
@@ -41,8 +41,8 @@ class _Gradient:
 
 def minimise_coupled(
     settings: Newton,
-    objective: Objective,
-    start: Point,
+    objective: NewtonObjective,
+    start: NewtonPoint,
     outputs: Array,
     loss: Loss,
     bound: float,
@@ -59,7 +59,7 @@ def minimise_coupled(
     hessian: Bordered | None = settings.bordered(now.curvature.pop().scaled(bound))
     value = float(settings.penalised(now.losses, start, None)[0, 0])
     gradient = _Gradient(*settings.gradient(start, now.slope, now.slope_offset))
-    pairs: deque[tuple[Point, _Gradient]] = deque(maxlen=memory)
+    pairs: deque[tuple[NewtonPoint, _Gradient]] = deque(maxlen=memory)
     passes, gap = 1, 0.0
     for iteration in range(settings.max_iterations + 1):
         assert hessian is not None
@@ -93,7 +93,9 @@ def minimise_coupled(
     return Minimum(point, np.array([value]), np.array([gap]), passes)
 
 
-def _direction(gradient: _Gradient, pairs: deque[tuple[Point, _Gradient]], hessian: Bordered) -> Point:
+def _direction(
+    gradient: _Gradient, pairs: deque[tuple[NewtonPoint, _Gradient]], hessian: Bordered
+) -> NewtonPoint:
     """Return −H⁻¹g by the two-loop recursion."""
     lengths = []
     for step, change in reversed(pairs):

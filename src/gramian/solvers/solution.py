@@ -93,6 +93,9 @@ def relative_residual(residual: Float64Array, right: Float64Array) -> float:
     """Return the largest column norm of ``residual`` over that of ``right``, if that is not 0."""
     if right.size == 0:
         return 0.0
-    missed = np.atleast_1d(np.linalg.norm(residual, axis=0))
-    scale = np.atleast_1d(np.linalg.norm(right, axis=0))
+    # In units of the largest number of a column, whose squares neither overflow nor vanish.
+    unit = np.abs(right).max(axis=0, initial=0.0)
+    unit = np.where(unit > 0, unit, 1.0)
+    missed = np.atleast_1d(np.linalg.norm(residual / unit, axis=0))
+    scale = np.atleast_1d(np.linalg.norm(right / unit, axis=0))
     return float(np.divide(missed, scale, out=missed.copy(), where=scale > 0).max(initial=0.0))

@@ -55,7 +55,7 @@ class StochasticValue(float):
         return StochasticValue, (float(self), self.standard_error, self.n_probes, self.products)
 
 
-class LeaveOneOut:
+class LeaveOneOutTrace:
     r"""Leave-one-out estimates of trace and diagonal from products of A with m random vectors and their span.
 
     With Ω (n × m) of random signs, AΩ = QR and Z = AQ, the projector on the products of all vectors but the
@@ -71,7 +71,7 @@ class LeaveOneOut:
     --------
     >>> import numpy as np
     >>> A = np.diag(0.5 ** np.arange(50.0))
-    >>> seen = LeaveOneOut(lambda V: A @ V, 50, 12, np.random.default_rng(0))
+    >>> seen = LeaveOneOutTrace(lambda V: A @ V, 50, 12, np.random.default_rng(0))
     >>> bool(abs(seen.trace() - 2.0) < 4 * seen.trace().standard_error < 0.05)
     True
     """

@@ -18,7 +18,7 @@ from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.solution import Solution, Status
-from gramian.spectra.feature_components import signed, significant
+from gramian.spectra.feature_components import fix_signs, significant
 from gramian.spectra.functions import eigenpairs_bytes, kernel_eigenpairs
 
 #: Number of n × n matrices in memory during a dense eigendecomposition.
@@ -102,7 +102,7 @@ def exact_components(
             bytes=eigenpairs_bytes(n, found),
         )
     keep = significant(values, n, np.dtype(np.float64))
-    vectors = signed(vectors[:, :keep])
+    vectors = fix_signs(vectors[:, :keep])
     vectors = (vectors - vectors.mean(axis=0)) / np.sqrt(values[:keep])
     width = keep if count is None else count
     coefficients, kept = np.zeros((n, width)), np.zeros(width)

@@ -78,7 +78,7 @@ def feature_components(
             values, vectors = pairs.values, pairs.vectors
             solution = _evidence(pairs.products, pairs.relative_residual, tol)
     keep = significant(values, n_rows, features.dtype)
-    vectors = signed(vectors[:, :keep])
+    vectors = fix_signs(vectors[:, :keep])
     beta = vectors if root is None else root @ vectors
     width = keep if count is None else count
     padded = np.zeros((rank, width))
@@ -96,7 +96,7 @@ def significant(values: Float64Array, n_rows: int, dtype: np.dtype[np.floating])
     return int(above.sum()) if largest > 0 else 0
 
 
-def signed(vectors: Float64Array) -> Float64Array:
+def fix_signs(vectors: Float64Array) -> Float64Array:
     """Flip vectors so that their largest entries are positive, which makes fits reproducible."""
     if not vectors.size:
         return vectors

@@ -29,7 +29,7 @@ from gramian.landmarks.pivoting import rpcholesky_factor
 from gramian.operators.base import SymmetricOperator
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.lanczos import LEAST_BLOCK, Eigenpairs, basis_bytes, leading_eigenpairs
-from gramian.solvers.trace import LeaveOneOut, StochasticValue, lanczos_quadrature
+from gramian.solvers.trace import LeaveOneOutTrace, StochasticValue, lanczos_quadrature
 from gramian.spectra.probing import Factored, Probed, system_of
 
 METHODS = ("auto", "direct", "stochastic")
@@ -289,14 +289,14 @@ def leverage_scores(
 
 def _missed(
     system: ExactSystem, alpha: float, count: int, tol: float, rng: np.random.Generator
-) -> tuple[Probed, LeaveOneOut]:
+) -> tuple[Probed, LeaveOneOutTrace]:
     """Return M, and random probes of alpha·(M⁻¹ − (K + alpha·I)⁻¹), rows in the order of M's blocks."""
     probed = Probed.of(system, count, rng)
 
     def multiply(values: Float64Array) -> Float64Array:
         return alpha * (probed.preconditioner(values) - probed.solve(values, tol, MAX_ITERATIONS))
 
-    return probed, LeaveOneOut(multiply, len(system), count, rng)
+    return probed, LeaveOneOutTrace(multiply, len(system), count, rng)
 
 
 def eigenpairs_bytes(n: int, count: int) -> int:

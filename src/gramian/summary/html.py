@@ -35,18 +35,17 @@ def fragment(summary: Summary) -> str:
 def body(summary: Summary) -> str:
     """Return title, facts, warnings, foldable tables and note as HTML."""
     note = f'<div class="gm-note">{escape(summary.note)}</div>' if summary.note else ""
-    return (
-        f'<div class="gm-title">{escape(summary.title)}</div>{stated(summary)}{folded(summary.grids)}{note}'
-    )
+    title = f'<div class="gm-title">{escape(summary.title)}</div>'
+    return title + facts_html(summary) + tables_html(summary.grids) + note
 
 
-def stated(summary: Summary) -> str:
+def facts_html(summary: Summary) -> str:
     """Return facts and warnings as HTML."""
     warnings = (f'<div class="gm-warning">{escape(text)}</div>' for text in summary.warnings)
     return facts_table(summary.facts) + "".join(warnings)
 
 
-def folded(grids: Sequence[Grid], *, opened: int = 0) -> str:
+def tables_html(grids: Sequence[Grid], *, opened: int = 0) -> str:
     """Return foldable tables, of which the first ``opened`` are unfolded."""
     parts = []
     for k, grid in enumerate(grids):

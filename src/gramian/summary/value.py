@@ -96,10 +96,10 @@ def _columns(rows: tuple[tuple[str, ...], ...] | list[tuple[str, ...]]) -> list[
     return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths)).rstrip() for row in rows]
 
 
-def rounded(text: str) -> str:
+def round_decimals(text: str) -> str:
     """Return a text with its long decimals rounded to five digits.
 
-    >>> rounded("Gaussian(lengthscale=1.2247448713915892, p=2.5)")
+    >>> round_decimals("Gaussian(lengthscale=1.2247448713915892, p=2.5)")
     'Gaussian(lengthscale=1.2247, p=2.5)'
     """
     return _LONG.sub(lambda found: f"{float(found[0]):.5g}", text)

@@ -21,8 +21,8 @@ from gramian.approximations.block_basis_search import BlockSearch
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.estimator.base import own_target
+from gramian.estimator.fit_inputs import fit_rows
 from gramian.estimator.labelled import labelled_classes
-from gramian.estimator.opening import fit_rows
 from gramian.exceptions import InputError, quoted
 from gramian.kernels import Gaussian
 from gramian.metric.input import InputParameters, scaled_input
@@ -216,12 +216,12 @@ def bandwidth_report(
     source = fit_rows(model, X, y)
     targets = labelled_classes(source, y).targets
     codes = np.concatenate([targets.codes(where) for where in row_slices(source.shape[0], LABELS)])
-    numbers, weights = _drawn(codes, targets.classes, folds, whole_number("n_rows", n_rows, 2), rng)
+    numbers, weights = _draw_rows(codes, targets.classes, folds, whole_number("n_rows", n_rows, 2), rng)
     asked = InputParameters(model._kernel_parameters, flag("standardize", standardize))
     source = scaled_input(asked, source).over(source)
     rows = source.take(numbers)
     grid = np.asarray(_median_distance(source, rng) * MULTIPLES if given is None else given, np.float64)
-    problem = _Problem(rows, codes[numbers], weights, folds, model, seed_for_sklearn(rng))
+    problem = _BandwidthProblem(rows, codes[numbers], weights, folds, model, seed_for_sklearn(rng))
     scores = [problem.scores(h) for h in grid]
     sample, _ = sample_rows(source, len(numbers), rng)
     costs = tuple(
@@ -240,7 +240,7 @@ def bandwidth_report(
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _BandwidthProblem:
     """Sampled rows with their class numbers and weights, on which bandwidths are compared."""
 
     rows: Rows
@@ -273,7 +273,7 @@ class _Problem:
         return np.asarray(2.0 * right / np.where(both > 0, both, 1.0))
 
 
-def _drawn(
+def _draw_rows(
     codes: IntArray, classes: Array, folds: int, limit: int, rng: np.random.Generator
 ) -> tuple[IntArray, Float64Array | None]:
     """Return numbers of at most about ``limit`` rows, small classes topped up, and weights for that."""

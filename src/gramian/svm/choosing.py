@@ -25,12 +25,12 @@ from gramian.search import Limits, Trials, search
 from gramian.selection.automatic import chosen_kernel, refuse_far_rows, searchable
 from gramian.selection.kernel_choice import LEAST_ROWS
 from gramian.selection.penalties import CLOSE, fold_numbers, mean_diagonal, penalty_grid
-from gramian.solvers.newton_system import Point
+from gramian.solvers.newton_system import NewtonPoint
 from gramian.svm.newton import (
     NewtonFit,
     NewtonParameters,
+    NewtonTask,
     Problem,
-    Task,
     class_round,
     class_task,
     minimise,
@@ -56,12 +56,12 @@ class NewtonModel:
     #: From parameters, and what a round of a metric asks for, to what it fits.
     round: Callable[[NewtonParameters, RoundSetup], RoundModel]
     #: From parameters and rows to what is minimised.
-    task: Callable[[NewtonParameters, LabelledRows[Any]], Task]
+    task: Callable[[NewtonParameters, LabelledRows[Any]], NewtonTask]
     #: Loss of each row, from targets and values (n, outputs), by which C is chosen.
     losses: Callable[[Float64Array, Float64Array], Float64Array]
     #: From a task and the error of the kernel's choice (over the targets' variance) to the C that compares
     #: with a ridge penalty of 1.
-    unit: Callable[[Task, float], float]
+    unit: Callable[[NewtonTask, float], float]
 
 
 def class_model(problem: Problem) -> NewtonModel:
@@ -117,7 +117,7 @@ class _Path:
     """Search for the C of the least held-out loss, on the features of a training."""
 
     rows: LabelledRows[Any]
-    task: Task
+    task: NewtonTask
     losses: Callable[[Float64Array, Float64Array], Float64Array]
     folds: list[_Fold]
     alphas: Float64Array  #: values of 1/C a decade apart, ascending
@@ -129,7 +129,7 @@ class _Path:
         cls,
         parameters: NewtonParameters,
         rows: LabelledRows[Any],
-        task: Task,
+        task: NewtonTask,
         kind: NewtonModel,
         unit: float,
         start: float | None,
@@ -153,18 +153,18 @@ class _Path:
         alphas = penalties / unit
         return cls(rows, task, kind.losses, folds, alphas, float(alphas[first]))
 
-    def chosen(self, training: NewtonTraining) -> tuple[NewtonSettings, Point]:
+    def chosen(self, training: NewtonTraining) -> tuple[NewtonSettings, NewtonPoint]:
         """Return the settings with the best C, and a point to begin with."""
         began = time.perf_counter()
         settings = self.task.settings
-        points: list[Point | None] = [None] * len(self.folds)
+        points: list[NewtonPoint | None] = [None] * len(self.folds)
         least = np.inf
 
         def judged(_: None, alpha: float) -> tuple[float, None]:
             nonlocal least, points
             total = mass = 0.0
             trial = f"C = {1.0 / alpha:.3g}" + (f", best loss {least:.3g}" if least < np.inf else "")
-            found: list[Point | None] = []
+            found: list[NewtonPoint | None] = []
             rough = replace(settings, alpha=alpha, tol=max(settings.tol, ROUGH))
             for fold, near in zip(self.folds, points, strict=True):
                 with warnings.catch_warnings():

@@ -14,11 +14,12 @@ from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import class_labels, decision_values
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Classifier
 from gramian.estimator.labelled import labelled_classes
-from gramian.estimator.opening import fit_rows, plan_fit
+from gramian.estimator.mixins import Classifier
 from gramian.estimator.progress import shown_phases
+from gramian.estimator.sample_weights import relative_weights
 from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.selection.penalties import fold_numbers
@@ -189,7 +190,7 @@ class KernelSVC(Classifier, KernelEstimator):
             self._keep(fit.state())
             self.classes_ = rows.targets.classes
             if self.probability:
-                self.calibration_ = _calibration(fit, folds)
+                self.calibration_ = _calibration(fit, folds, relative=self.C == "auto")
             return self
 
     def _problem(self) -> Problem:
@@ -255,8 +256,11 @@ def _squared_hinge(targets: Float64Array, values: Float64Array) -> Float64Array:
     return np.asarray((np.maximum(1.0 - targets * values, 0.0) ** 2).sum(axis=1))
 
 
-def _calibration(fit: NewtonFit, n_folds: int) -> Float64Array:
-    """Return (a, b) for each output from decision values of held-out rows."""
+def _calibration(fit: NewtonFit, n_folds: int, *, relative: bool) -> Float64Array:
+    """Return (a, b) for each output from decision values of held-out rows.
+
+    With ``relative`` only the ratios of weights matter, as where C is searched for.
+    """
     signs, weights, n, rng = fit.rows.targets, fit.rows.weights, fit.rows.n, fit.rng
     training, found, settings = fit.training, fit.minimum, fit.settings
     whole = np.ones(n) if weights is None else weights
@@ -271,5 +275,6 @@ def _calibration(fit: NewtonFit, n_folds: int) -> Float64Array:
         left = training.minimise(signs, without, settings, found.point, checked=False)
         held_out[out] = training.decisions(signs, left.point)[out]
     positive = signs[slice(0, n)] > 0
-    pairs = [platt_sigmoid(held_out[:, j], positive[:, j], whole) for j in range(signs.shape[1])]
+    counts = relative_weights(whole) if relative else whole
+    pairs = [platt_sigmoid(held_out[:, j], positive[:, j], counts) for j in range(signs.shape[1])]
     return np.asarray(pairs)

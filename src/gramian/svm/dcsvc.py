@@ -26,9 +26,9 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, decision_values, in_blocks
 from gramian.estimator.base import KernelEstimator, own_target, required_target
-from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Classifier
+from gramian.estimator.mixins import Classifier
+from gramian.estimator.overflow_checks import finite_values, quietly, rows_at
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.summaries import MOST_CLASSES, Evidence
 from gramian.estimator.targets import ClassTargets

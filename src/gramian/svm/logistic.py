@@ -15,10 +15,10 @@ from gramian.estimator.answers import (
     probabilities,
 )
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Classifier
 from gramian.estimator.labelled import labelled_classes
-from gramian.estimator.opening import fit_rows, plan_fit
+from gramian.estimator.mixins import Classifier
 from gramian.estimator.progress import shown_phases
 from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.model import TRAINED, KernelModel

@@ -33,7 +33,7 @@ from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
 from gramian.selection.kernel_choice import KernelChoice
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import Minimum
-from gramian.solvers.newton_system import Point
+from gramian.solvers.newton_system import NewtonPoint
 from gramian.solvers.solution import Solution, Status
 from gramian.svm.newton_training import NewtonSettings, NewtonTraining, bytes_beside
 
@@ -146,7 +146,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Task:
+class NewtonTask:
     """What is minimised for the rows of a fit."""
 
     rows: LabelledRows[Any]  #: with targets as numbers
@@ -212,17 +212,17 @@ def class_task(
     rows: LabelledRows[Any],
     problem: Problem,
     start: Float64Array | None = None,
-) -> Task:
+) -> NewtonTask:
     """Return the task for rows with class labels; ``start`` are intercepts to begin with."""
     signs = Signs.of(rows.targets)
     settings = parameters.settings(problem.loss(signs.shape[1]), rows.mass)
-    return Task(replace(rows, targets=signs), settings, problem.penalty(parameters.C), start)
+    return NewtonTask(replace(rows, targets=signs), settings, problem.penalty(parameters.C), start)
 
 
 def minimise(
     parameters: NewtonParameters,
-    task: Task,
-    choose: Callable[[NewtonTraining], tuple[NewtonSettings, Point]] | None = None,
+    task: NewtonTask,
+    choose: Callable[[NewtonTraining], tuple[NewtonSettings, NewtonPoint]] | None = None,
 ) -> NewtonFit:
     """Minimise the loss of a task's rows, which are ready for the kernel.
 
@@ -231,7 +231,7 @@ def minimise(
     rows, settings, setup = task.rows, task.settings, parameters.setup
     source, weights, outputs = rows.source, rows.weights, rows.n_outputs
     anchored = isinstance(settings.loss, Proximal)
-    plan, kernel, engine, rng = _planned(setup, source, outputs, task.penalty, weights, anchored=anchored)
+    plan, kernel, engine, rng = _plan(setup, source, outputs, task.penalty, weights, anchored=anchored)
     rank = min(plan.root_rank, rows.n)
     if setup.automatic and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
         raise InputError(
@@ -254,13 +254,13 @@ def minimise(
     if choose is not None:
         settings, at = choose(training)
     elif task.start is not None:
-        zero = Point.zeros(training.features.rank, outputs)
-        at = Point(zero.beta, zero.dual, task.start)
+        zero = NewtonPoint.zeros(training.features.rank, outputs)
+        at = NewtonPoint(zero.beta, zero.dual, task.start)
     found = training.minimise(rows.targets, weights, settings, at)
     return NewtonFit(training, found, kernel, rows, settings, rng)
 
 
-def _planned(
+def _plan(
     setup: FitSetup,
     source: RowSource,
     n_outputs: int,
@@ -288,7 +288,7 @@ def plan_newton(
 ) -> Plan:
     """Return the plan of bases and a pass; ``penalty`` gives the ridge penalty of the plan from C."""
     source = planned_input(parameters.input, parameters.setup, source).over(source)
-    return _planned(parameters.setup.planning(), source, n_outputs, penalty(parameters.C))[0]
+    return _plan(parameters.setup.planning(), source, n_outputs, penalty(parameters.C))[0]
 
 
 # ---- rounds of a metric --------------------------------------------------------------------------

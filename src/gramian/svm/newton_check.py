@@ -13,9 +13,9 @@ from gramian.engine import Engine
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.losses import Loss, Proximal, Softmax
 from gramian.solvers.newton import Newton
-from gramian.solvers.newton_system import Point, coupled_factor, nested_factor
+from gramian.solvers.newton_system import NewtonPoint, coupled_factor, nested_factor
 from gramian.solvers.quasi_newton import minimise_coupled
-from gramian.svm.newton_sums import LossPasses, Tiles
+from gramian.svm.newton_sums import FeatureTiles, LossPasses
 
 #: Relative gap that float32 tiles may leave without a warning. Kernels of values up to 1 leave 4e-7 to 7e-5
 #: (C = 100, 300 rows), products of rows far from the origin 1e-3 to 0.07 (tests/svm/test_newton_check.py).
@@ -37,7 +37,7 @@ class PreciseCheck:
     spare: int  #: bytes for a whitening in float64, where all rows are landmarks
 
     def gap(
-        self, passes: LossPasses, loss: Loss, newton: Newton, point: Point, size: int
+        self, passes: LossPasses, loss: Loss, newton: Newton, point: NewtonPoint, size: int
     ) -> Float64Array | None:
         """Return the relative gap of the objective at ``point``, for each output (one of a coupled loss).
 
@@ -53,7 +53,7 @@ class PreciseCheck:
         tiles = passes.tiles
         # Half the rows and threads: as many bytes as in float32.
         engine = Engine(max(1, tiles.engine.n_threads // 2))
-        wide = Tiles(features, tiles.source, max(1, tiles.chunk_rows // 2), engine)
+        wide = FeatureTiles(features, tiles.source, max(1, tiles.chunk_rows // 2), engine)
         rows = LossPasses(
             wide, passes.targets, passes.weights, passes.phases, "check", anchors=passes.anchors
         )
@@ -79,18 +79,18 @@ class PreciseCheck:
         return gap
 
     def _duality(
-        self, rows: LossPasses, loss: Proximal, newton: Newton, point: Point
+        self, rows: LossPasses, loss: Proximal, newton: Newton, point: NewtonPoint
     ) -> tuple[Float64Array, Float64Array]:
         """Return relative duality gaps and objectives."""
         outputs = np.arange(rows.targets.shape[1])
-        fixed = loss.sharper(FIXED / loss.rho)
+        fixed = replace(loss, rho=FIXED)  # type: ignore[type-var]
         losses, gaps = rows.anchor(point, outputs, fixed)
         now = rows.evaluate(point, None, outputs, fixed, curvatures=0)
         gaps = gaps + newton.unstationary(*newton.gradient(point, now.slope, now.slope_offset))
         value = losses + 0.5 * newton.alpha * point.inner(point)
         return gaps / np.maximum(value, max(newton.floor, np.finfo(float).tiny)), value
 
-    def _precise(self, point: Point, n_rows: int) -> tuple[FeatureMap, Point]:
+    def _precise(self, point: NewtonPoint, n_rows: int) -> tuple[FeatureMap, NewtonPoint]:
         """Return the features with float64 tiles, and the point in them.
 
         If all rows are landmarks the bases are whitened again in float64. This brings back directions of the
@@ -104,7 +104,7 @@ class PreciseCheck:
             new = BasisBuilder(kernel, np.float64, ()).build(basis.landmarks, m)
             inner = new.columns(basis.landmarks) @ basis.folded(point.beta)
             beta = new.matrix.T @ inner
-            return FeatureMap.lone(new, features.partition, kernel), Point(beta, beta, point.offset)
+            return FeatureMap.lone(new, features.partition, kernel), NewtonPoint(beta, beta, point.offset)
         # V and P stay in float32: each product with a tile takes a copy in float64, of one node at a time.
         nodes = tuple(
             replace(node, columns=kernel.against(node.landmarks, np.float64)) for node in features.nodes

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.compression.ridge_sums import Targets
+from gramian.compression.ridge_sums import SlicedTargets
 from gramian.data.source import RowSource, as_source
 from gramian.estimator.labelled import LabelledRows
 
@@ -46,7 +46,7 @@ def sample_sizes(n_rows: int, room: int, bytes_of_row: int) -> list[int]:
 
 def nested_samples(
     source: RowSource,
-    targets: Targets,
+    targets: SlicedTargets,
     weights: Array | None,
     sizes: list[int],
     rng: np.random.Generator,
@@ -60,7 +60,7 @@ def nested_samples(
         yield LabelledRows(as_source(source.take(rows)), _of_rows(targets, rows), own)
 
 
-def _of_rows(targets: Targets, rows: IntArray) -> Float64Array:
+def _of_rows(targets: SlicedTargets, rows: IntArray) -> Float64Array:
     """Return the targets of the rows with these ascending numbers, read in blocks."""
     out = np.empty((len(rows), targets.shape[1]))
     block = 65_536

@@ -16,14 +16,14 @@ from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import Unit, units_by_leaf
-from gramian.compression.ridge_sums import Targets
+from gramian.compression.ridge_sums import SlicedTargets
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.active_rows import ActiveRows
 from gramian.solvers.arrowhead import NodeSums
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import STEPS, Evaluation
-from gramian.solvers.newton_system import Curvature, Point
+from gramian.solvers.newton_system import Curvature, NewtonPoint
 
 Result = TypeVar("Result")
 #: Work on a unit, given its path features.
@@ -37,7 +37,7 @@ class MapUnits(Protocol):
 
 
 @dataclass
-class Tiles:
+class FeatureTiles:
     """Path features of all rows, unit by unit; kept after the first pass if ``room`` bytes hold them."""
 
     features: FeatureMap
@@ -183,8 +183,8 @@ class LossPasses:
     not enter a Gram matrix. Memory: one Gram matrix for each requested output, independent of n.
     """
 
-    tiles: Tiles
-    targets: Targets
+    tiles: FeatureTiles
+    targets: SlicedTargets
     weights: Array | None
     phases: Phases = silent  #: told of each pass and its rows
     name: str = "pass"  #: what the passes are called there
@@ -194,7 +194,7 @@ class LossPasses:
     active: dict[int, int] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=partial(count, 1))  #: of the passes that are to come
 
-    def anchor(self, point: Point, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
+    def anchor(self, point: NewtonPoint, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
         """Set the anchors of these outputs to the duals at ``point``; return losses and gaps per output."""
         if not self.anchors:
             self.anchors.append(np.full(self.targets.shape, loss.first_anchor))
@@ -216,7 +216,7 @@ class LossPasses:
         return np.ones(where.stop - where.start) if self.weights is None else self.weights[where]
 
     def evaluate(
-        self, start: Point, step: Point | None, outputs: Array, loss: Loss, *, curvatures: int
+        self, start: NewtonPoint, step: NewtonPoint | None, outputs: Array, loss: Loss, *, curvatures: int
     ) -> Evaluation:
         """Return losses, slopes and curvatures at ``start + step``."""
         forest, p = self.tiles.features.forest, len(outputs)
@@ -260,7 +260,7 @@ class LossPasses:
         found = self.tiles.engine.map(_OutputSums.curvature, sums)
         return Evaluation(losses, slope, slope_offset, found)
 
-    def decisions(self, point: Point) -> Float64Array:
+    def decisions(self, point: NewtonPoint) -> Float64Array:
         """Return f(x) + b of every row, shape (n, outputs)."""
         out = np.empty((self.tiles.source.shape[0], len(point.offset)))
         by_node = self._by_node(point.beta)

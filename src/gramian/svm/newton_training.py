@@ -17,7 +17,7 @@ from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import UNIT_ROWS
 from gramian.compression.plan import NOMINAL_THREADS, Plan
 from gramian.compression.predictor import Predictor, fold
-from gramian.compression.ridge_sums import Targets
+from gramian.compression.ridge_sums import SlicedTargets
 from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -27,11 +27,11 @@ from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.losses import Loss, Proximal, Softmax
 from gramian.solvers.newton import Minimum, Newton
-from gramian.solvers.newton_system import Point, coupled_factor, nested_factor
+from gramian.solvers.newton_system import NewtonPoint, coupled_factor, nested_factor
 from gramian.solvers.quasi_newton import minimise_coupled
 from gramian.svm.newton_check import FLOAT32_GAP, PreciseCheck
 from gramian.svm.newton_start import nested_samples, row_bytes, sample_sizes
-from gramian.svm.newton_sums import LossPasses, Tiles
+from gramian.svm.newton_sums import FeatureTiles, LossPasses
 
 #: Relative decrease, and duality gap, below which rounding of the tiles dominates, in unit roundoffs.
 ROUNDINGS, GAP_ROUNDINGS = 4.0, 100.0
@@ -91,7 +91,7 @@ class NewtonTraining:
         taken = POINTS * 8 * self.features.rank * n_outputs
         taken += bytes_beside(source.shape[0], n_outputs, anchored)
         spare = max(0, plan.memory_budget - plan.peak_bytes - taken)
-        self._tiles = Tiles(self.features, source, plan.chunk_rows, engine, spare // 2)
+        self._tiles = FeatureTiles(self.features, source, plan.chunk_rows, engine, spare // 2)
         self._spare = spare - self._tiles.kept_bytes
         self._group = min(n_outputs, self._group_size(NOMINAL_THREADS))
         threads = engine.n_threads
@@ -120,10 +120,10 @@ class NewtonTraining:
 
     def minimise(
         self,
-        targets: Targets,
+        targets: SlicedTargets,
         weights: Array | None,
         settings: NewtonSettings,
-        start: Point | None = None,
+        start: NewtonPoint | None = None,
         *,
         checked: bool = True,
         trial: str = "",
@@ -154,17 +154,17 @@ class NewtonTraining:
         self.seconds["passes"] = time.perf_counter() - started
         return found
 
-    def decisions(self, targets: Targets, point: Point) -> Float64Array:
+    def decisions(self, targets: SlicedTargets, point: NewtonPoint) -> Float64Array:
         """Return f(x) + b of the training rows, shape (n, outputs)."""
         return LossPasses(self._tiles, targets, None).decisions(point)
 
-    def values(self, source: RowSource, point: Point) -> Float64Array:
+    def values(self, source: RowSource, point: NewtonPoint) -> Float64Array:
         """Return f(x) + b of any rows, shape (rows, outputs)."""
-        tiles = Tiles(self.features, source, self.plan.chunk_rows, self._engine)
+        tiles = FeatureTiles(self.features, source, self.plan.chunk_rows, self._engine)
         nothing = np.broadcast_to(np.zeros(1), (source.shape[0], 1))
         return LossPasses(tiles, nothing, None).decisions(point)
 
-    def predictor(self, point: Point) -> Predictor:
+    def predictor(self, point: NewtonPoint) -> Predictor:
         """Fold the coefficients into kernel weights."""
         return fold(self.features, np.split(point.beta, self.features.offsets[1:]))
 
@@ -194,7 +194,9 @@ class NewtonTraining:
             np.dtype(self.plan.dtype) != np.float64,
         )
 
-    def _solve(self, passes: LossPasses, loss: Loss, newton: Newton, start: Point, *, warm: bool) -> Minimum:
+    def _solve(
+        self, passes: LossPasses, loss: Loss, newton: Newton, start: NewtonPoint, *, warm: bool
+    ) -> Minimum:
         """Minimise; independent outputs are handled in groups whose Gram matrices fit in memory."""
         outputs, size = np.arange(passes.targets.shape[1]), self._group
         if not loss.separable:
@@ -202,7 +204,7 @@ class NewtonTraining:
             memory = int(np.clip(self._spare // max(pair, 1), LEAST_MEMORY, MEMORY))
             return minimise_coupled(newton, passes, start, outputs, loss, Softmax.bound, memory=memory)
 
-        def minimise(which: Array, point: Point, sharpness: float) -> Minimum:
+        def minimise(which: Array, point: NewtonPoint, sharpness: float) -> Minimum:
             groups = [which[i : i + size] for i in range(0, len(which), size)]
             return Minimum.joined(
                 [newton.minimise(passes, point.columns(g), g, loss, sharpness=sharpness) for g in groups]
@@ -215,7 +217,7 @@ class NewtonTraining:
         missed = outputs[found.gap > newton.tol]
         return found.updated(missed, minimise(missed, found.point, 1.0)) if len(missed) else found
 
-    def _near(self, passes: LossPasses, settings: NewtonSettings, newton: Newton) -> tuple[Point, bool]:
+    def _near(self, passes: LossPasses, settings: NewtonSettings, newton: Newton) -> tuple[NewtonPoint, bool]:
         """Return a starting point, and whether it is the minimum for half the rows.
 
         That minimum is found from the one for a quarter of the rows, and so on. With few rows, or a loss that
@@ -226,12 +228,14 @@ class NewtonTraining:
         taken = 2 * row_bytes(self._source) + 8 * (k + 1)
         # Drawing the samples also takes a permutation of the row numbers.
         sizes = sample_sizes(n, self._spare // 4 - 16 * n, taken) if settings.loss.separable else []
-        point = Point.zeros(self.features.rank, k)
+        point = NewtonPoint.zeros(self.features.rank, k)
         active: dict[int, int] = {}
         warm = False
         samples = nested_samples(self._source, passes.targets, passes.weights, sizes, self._rng)
         for sample in samples:
-            tiles = Tiles(self.features, sample.source, self.plan.chunk_rows, self._engine, self._spare // 4)
+            tiles = FeatureTiles(
+                self.features, sample.source, self.plan.chunk_rows, self._engine, self._spare // 4
+            )
             part = LossPasses(
                 tiles, sample.targets, sample.weights, passes.phases, "pass over a sample", active=active
             )
@@ -244,7 +248,7 @@ class NewtonTraining:
         passes.active.update(active)
         return (point, True) if warm else (self._first(passes, settings.loss, newton, point), False)
 
-    def _first(self, passes: LossPasses, loss: Loss, newton: Newton, zero: Point) -> Point:
+    def _first(self, passes: LossPasses, loss: Loss, newton: Newton, zero: NewtonPoint) -> NewtonPoint:
         """Return the first Newton step from f = 0 if all outputs have the same Gram matrix there."""
         outputs = np.arange(passes.targets.shape[1])
         if not loss.separable or not loss.even_start or len(outputs) == 1:

@@ -17,10 +17,10 @@ from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows, labelled_numbers
-from gramian.estimator.opening import fit_rows, plan_fit
+from gramian.estimator.mixins import Regressor
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
@@ -29,7 +29,14 @@ from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
 from gramian.svm.choosing import CHOSEN, NewtonModel, fit_newton
-from gramian.svm.newton import NewtonParameters, Task, minimise, newton_evidence, newton_round, plan_newton
+from gramian.svm.newton import (
+    NewtonParameters,
+    NewtonTask,
+    minimise,
+    newton_evidence,
+    newton_round,
+    plan_newton,
+)
 
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
@@ -151,14 +158,14 @@ class KernelSVR(Regressor, KernelEstimator):
 
     def _task(
         self, parameters: NewtonParameters, rows: LabelledRows[Any], before: KernelModel | None = None
-    ) -> Task:
+    ) -> NewtonTask:
         mean = rows.targets.mean(rows.weights)
         spread = _spread(rows, mean)
         loss = self._loss(spread)
         size = spread if isinstance(loss, EpsilonInsensitive) else spread**2
         settings = parameters.settings(loss, rows.mass * size, spread)
         start = mean if before is None else before.intercept
-        return Task(rows, settings, _penalty(parameters.C), start if parameters.intercept else None)
+        return NewtonTask(rows, settings, _penalty(parameters.C), start if parameters.intercept else None)
 
     def _round(self, parameters: NewtonParameters, asked: RoundSetup) -> RoundModel:
         def make(own: NewtonParameters) -> RoundModel:
@@ -206,7 +213,7 @@ def _squares(targets: Float64Array, values: Float64Array) -> Float64Array:
     return np.asarray(np.square(targets - values).sum(axis=1))
 
 
-def _unit(task: Task, error: float) -> float:
+def _unit(task: NewtonTask, error: float) -> float:
     """Return the C that compares with a ridge penalty of 1: with residuals r, |r| bends like r²/(2|r|)."""
     squared = isinstance(task.settings.loss, SquaredEpsilonInsensitive)
     return 0.5 if squared else task.settings.scale * math.sqrt(error)

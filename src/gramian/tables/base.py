@@ -19,7 +19,7 @@ from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import one_blas_thread
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.plan import Plan
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.tables import as_table
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
@@ -34,7 +34,7 @@ from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.summary import Grid
 from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.boosting.contributions import Contributions
-from gramian.tables.effort import EFFORTS, Effort, with_boosting
+from gramian.tables.effort import EFFORTS, TableEffort, with_boosting
 from gramian.tables.encoded import in_memory, read_once
 from gramian.tables.holdout import HoldOut, place_of
 from gramian.tables.importance.permutation import (
@@ -47,12 +47,12 @@ from gramian.tables.input import checked_table, rows_in_time, weighted_rows
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.ridge_mean import members_of
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
-from gramian.tables.search import SearchResult, Setting, n_held_out, round_sizes, search_settings
+from gramian.tables.search import Setting, TableSearchResult, n_held_out, round_sizes, search_settings
 from gramian.tables.serving import TableServer
 from gramian.tables.small_problem import POWERS, SmallProblem, usual_point
+from gramian.tables.subset import SubsetTable
 from gramian.tables.summary import choice_facts, last_plan, trial_grids
 from gramian.tables.table_problem import TableProblem
-from gramian.tables.taken import TakenTable
 from gramian.tables.training.fit import LastFit, last_fit
 from gramian.tables.training.search_rows import SearchRows
 
@@ -83,7 +83,7 @@ class TabularModel(TableServer, KernelEstimator):
     n_jobs: int | None
     verbose: int
 
-    search_: SearchResult
+    search_: TableSearchResult
     contributions_: Contributions | None
     metric_importances_: Float64Array
 
@@ -149,7 +149,7 @@ class TabularModel(TableServer, KernelEstimator):
         some = rows_in_time(X, until, read, rng, classes)
         if some is None:
             return X, weights, numbers
-        X = checked_table(self, TakenTable(as_table(X), some), reset=True)
+        X = checked_table(self, SubsetTable(as_table(X), some), reset=True)
         return X, None if weights is None else weights[some], some if numbers is None else numbers[some]
 
     def _learn_columns(
@@ -180,7 +180,7 @@ class TabularModel(TableServer, KernelEstimator):
         rng: np.random.Generator,
         until: float,
         holdout: HoldOut,
-    ) -> tuple[SearchResult, EncodedRows]:
+    ) -> tuple[TableSearchResult, EncodedRows]:
         """Search on the sampled rows, whose targets are given; set columns, scales and the search's results.
 
         ``respond`` gives the targets (m, outputs) of rows by their numbers; ``sampled`` are the rows to
@@ -216,7 +216,7 @@ class TabularModel(TableServer, KernelEstimator):
                     told=told,
                 )
         else:
-            found = SearchResult(settings[0], None, (), 0, 0, 0.0, True)
+            found = TableSearchResult(settings[0], None, (), 0, 0, 0.0, True)
         rows, self.scaling_ = forms.of_setting(found.setting)
         self.columns_ = rows.columns
         self.metric_importances_ = self._metric_shares(whole, found, until)
@@ -245,7 +245,7 @@ class TabularModel(TableServer, KernelEstimator):
             yield problem, lambda error: bar.set_postfix_str(f"best error {error:.3g} of the variance")
 
     @property
-    def _effort(self) -> Effort:
+    def _effort(self) -> TableEffort:
         return EFFORTS[self.effort]
 
     @property
@@ -268,7 +268,7 @@ class TabularModel(TableServer, KernelEstimator):
         held = holdout.held(sample, n_held_out(size), rng)
         return np.concatenate([held, sample[~np.isin(sample, held)]]), len(held)
 
-    def _metric_shares(self, whole: TableProblem, found: SearchResult, until: float) -> Float64Array:
+    def _metric_shares(self, whole: TableProblem, found: TableSearchResult, until: float) -> Float64Array:
         """Return each column's share of the change in the best fit f: E (∂f/∂x_j)² var x_j, by column."""
         share = np.ones(self.columns_.width)
         if found.best is not None:
@@ -289,7 +289,7 @@ class TabularModel(TableServer, KernelEstimator):
         rows: EncodedRows,
         y: Array,
         weights: Array | None,
-        found: SearchResult,
+        found: TableSearchResult,
         rng: np.random.Generator,
         until: float,
         n_given: int,
@@ -300,7 +300,7 @@ class TabularModel(TableServer, KernelEstimator):
 
         ``loss`` maps the values of held-out rows and their row numbers to an error.
         """
-        source = in_memory(mapped(rows, self.scaling_), parse_bytes(self.memory_budget))
+        source = in_memory(map_rows(rows, self.scaling_), parse_bytes(self.memory_budget))
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
         near = near[: 2 if self._effort.mean else 1]
         fit = last_fit(

@@ -14,7 +14,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.tables import as_table
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.conformal import held_out_rank, share
-from gramian.estimator.kinds import Classifier
+from gramian.estimator.mixins import Classifier
 from gramian.estimator.sample_weights import relative_weights
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
@@ -179,7 +179,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             loss = partial(_class_loss, targets, weights, score)
             labels = np.asarray(targets.values)
             fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss, holdout)
-            self.model_, self.oof_predictions_, self.contributions_ = fit.calibrated(targets, weights)
+            self.model_, fit, self.oof_predictions_ = fit.calibrated(targets, weights)
+            self.contributions_ = fit.contributions
             calibration, codes = self.model_.calibration_, targets.codes(slice(0, n))
             answer = partial(_log_chances, calibration, targets.shape[1])
             judged = fit.judged(answer, partial(_log_loss, codes, weights), calibration.boosting > 0.0)

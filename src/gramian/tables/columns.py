@@ -14,7 +14,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
 from gramian.data.names import names_of, places_of
-from gramian.data.tables import Block, Table, as_table
+from gramian.data.tables import TableBlock, TableSource, as_table
 from gramian.exceptions import InputError, did_you_mean, listed
 from gramian.tables.column import (
     CYCLE,
@@ -25,9 +25,9 @@ from gramian.tables.column import (
     LevelMeans,
     refuse_infinity,
 )
+from gramian.tables.column_statistics import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, ColumnStatistics
 from gramian.tables.dates import WEEKDAY
-from gramian.tables.taken import TakenTable
-from gramian.tables.tally import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, Tally
+from gramian.tables.subset import SubsetTable
 
 #: Largest and smallest number of rows kept to compute medians, and largest count of numbers kept in all
 #: columns together. All chosen by hand.
@@ -97,7 +97,7 @@ class TableColumns:
         if weights is not None:
             counted = np.flatnonzero(weights > 0)
             weights = np.asarray(weights, np.float64)[counted]
-            table = TakenTable(table, counted) if len(counted) < table.shape[0] else table
+            table = SubsetTable(table, counted) if len(counted) < table.shape[0] else table
         n, d = table.shape
         if n == 0 or d == 0:
             what = "rows" if n == 0 else "columns"
@@ -107,7 +107,7 @@ class TableColumns:
         size = int(np.clip(SAMPLE_NUMBERS // d, LEAST_SAMPLE, SAMPLE_ROWS))
         rng = np.random.default_rng(0) if rng is None else rng
         sample = np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
-        tallies = [Tally(name, j) for j, name in enumerate(names)]
+        tallies = [ColumnStatistics(name, j) for j, name in enumerate(names)]
         for where in row_slices(n, table.block_rows):
             block = table.block(where)
             first, last = np.searchsorted(sample, [where.start, where.stop])
@@ -242,7 +242,9 @@ class TableColumns:
             self.encode_block(table.block(where), order, where, out[where])
         return out
 
-    def encode_block(self, block: Block, order: Sequence[int], rows: slice | IntArray, out: Array) -> None:
+    def encode_block(
+        self, block: TableBlock, order: Sequence[int], rows: slice | IntArray, out: Array
+    ) -> None:
         """Write the encoded rows of a block into ``out``, which holds zeros.
 
         ``order`` holds each column's place in the block (−1 for an unused column); ``rows`` the row numbers,
@@ -290,7 +292,7 @@ class TableColumns:
         """Places of numeric columns that become one column each."""
         return tuple(c.place for c in self.columns if c.kind == NUMERIC and c.width == 1 and c.varies)
 
-    def order(self, table: Table) -> tuple[int, ...]:
+    def order(self, table: TableSource) -> tuple[int, ...]:
         """Return each column's place in a table, by the rule of :mod:`gramian.data.names`.
 
         An unused column may be absent: −1.
@@ -335,7 +337,7 @@ def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[in
     return frozenset(found)
 
 
-def _warn(columns: Sequence[Column], tallies: Sequence[Tally]) -> None:
+def _warn(columns: Sequence[Column], tallies: Sequence[ColumnStatistics]) -> None:
     empty = [column.name for column in columns if column.dropped == NO_VALUES]
     single = [f"{c.name!r}{t.hint(c)}" for c, t in zip(columns, tallies) if c.dropped == NO_REPEATS]
     for column, tally in zip(columns, tallies):

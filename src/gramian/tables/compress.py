@@ -17,7 +17,7 @@ from gramian.data.names import names_of
 from gramian.estimator.base import is_source
 from gramian.estimator.matching import matched, names_known
 from gramian.exceptions import InputError
-from gramian.fast.compress import compressed, is_answers
+from gramian.fast.compress import compress_rows, is_answers
 from gramian.fast.estimators import FastKernelClassifier
 from gramian.tables.columns import TableColumns
 from gramian.tables.compression import FastTabularClassifier, FastTabularRegressor
@@ -105,7 +105,7 @@ def compress(
     if isinstance(X, list | tuple):
         X = np.asarray(X, None if numeric else object)
     if numeric and categorical is None:
-        return compressed(model, X, y, cost, options)
+        return compress_rows(model, X, y, cost, options)
     steps = getattr(model, "best_estimator_", model)  # if the model is a search, its best pipeline
     if not numeric and isinstance(steps, Pipeline) and len(steps.steps) > 1:
         if unlabelled is not None:
@@ -142,7 +142,7 @@ def _of_table(model: Any, X: Any, y: Any, cost: Any, categorical: Any, options: 
         more = scaling.apply(columns.encode(options["unlabelled"]))
         options["unlabelled"] = np.asarray(more, np.float64)
     form = None if is_answers(model) else RawRows(X, columns, rows)
-    fast = compressed(model, X, y, cost, options, rows=rows, form=form)
+    fast = compress_rows(model, X, y, cost, options, rows=rows, form=form)
     if isinstance(fast, FastKernelClassifier):
         table = FastTabularClassifier.of(columns, scaling, fast)
         table.classes_ = fast.classes_

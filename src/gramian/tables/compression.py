@@ -15,10 +15,10 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.source import RowSource
 from gramian.estimator.answers import class_labels, predicted_numbers
 from gramian.estimator.base import KernelEstimator
-from gramian.estimator.kinds import Classifier, Regressor
+from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError, quoted
-from gramian.fast.compress import compressed
+from gramian.fast.compress import compress_rows
 from gramian.fast.cost import Cost
 from gramian.fast.fidelity import Fidelity
 from gramian.tables import Scaling, TableColumns
@@ -144,7 +144,7 @@ def compressed_regressor(
     options = {"random_state": seed, "n_jobs": model.n_jobs, **options}
     if options.get("unlabelled") is not None:
         options["unlabelled"] = model.transform_rows(options["unlabelled"])
-    fast._taken_from(model, compressed(model.model_, rows, given, cost, options))
+    fast._taken_from(model, compress_rows(model.model_, rows, given, cost, options))
     fast.target_, fast._flat = model.target_, model._flat
     return fast
 
@@ -172,7 +172,7 @@ def compressed_classifier(
     if options.get("unlabelled") is not None:
         options["unlabelled"] = model.transform_rows(options["unlabelled"])
     learn = options.pop("learn", "teacher" if y is None else "auto")
-    fast._taken_from(model, compressed(model.model_, rows, labels, cost, options | {"learn": learn}))
+    fast._taken_from(model, compress_rows(model.model_, rows, labels, cost, options | {"learn": learn}))
     fast.classes_ = model.classes_
     return fast
 

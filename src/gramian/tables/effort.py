@@ -10,7 +10,7 @@ from gramian.exceptions import InputError
 
 
 @dataclass(frozen=True)
-class Effort:
+class TableEffort:
     """How much a fit does.
 
     search_rows : rows that each round of the search fits; rounds, round_rows : most rounds that refine the
@@ -29,16 +29,16 @@ class Effort:
 
 #: The numbers are chosen by hand.
 EFFORTS = {
-    "fast": Effort((400,), 1, (3_000, 3_000), mean=False, exact=False),
-    "default": Effort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True, boosting=True),
-    "best": Effort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True, boosting=True),
+    "fast": TableEffort((400,), 1, (3_000, 3_000), mean=False, exact=False),
+    "default": TableEffort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True, boosting=True),
+    "best": TableEffort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True, boosting=True),
 }
 DEFAULT = "default"
 #: What may join the kernel models, and the word for what the effort says of it.
 BOOSTING, AUTO = "boosting", "auto"
 
 
-def with_boosting(include: Any, effort: Effort) -> bool:
+def with_boosting(include: Any, effort: TableEffort) -> bool:
     """Return whether boosting is tried; raise unless ``include`` is "auto" or names nothing but boosting."""
     if isinstance(include, str) and include == AUTO:
         return effort.boosting

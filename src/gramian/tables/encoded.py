@@ -12,7 +12,7 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.data.cells import CATEGORY, DATE
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import ArraySource, RowSource
-from gramian.data.tables import Table, as_table
+from gramian.data.tables import TableSource, as_table
 from gramian.exceptions import AccuracyWarning
 from gramian.tables.columns import TableColumns
 
@@ -44,7 +44,7 @@ class EncodedRows:
         self._order = columns.order(self._table)
         #: Bytes of an encoded row, and about as much for the cells that it is made from.
         self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * self._table.shape[1]
-        if frame_kind(X) is not None or not isinstance(X, RowSource | Table):
+        if frame_kind(X) is not None or not isinstance(X, RowSource | TableSource):
             return
         self.row_bytes += getattr(X, "row_bytes", 0)
         for name in ("reads_ahead", "read_bytes", "target"):
@@ -59,7 +59,7 @@ class EncodedRows:
         return EncodedRows(columns, self._given, own)
 
     @property
-    def table(self) -> Table:
+    def table(self) -> TableSource:
         """The table that is encoded."""
         return self._table
 

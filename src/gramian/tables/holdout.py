@@ -11,7 +11,7 @@ import numpy as np
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY, EMPTY, cells_of
-from gramian.data.tables import Table
+from gramian.data.tables import TableSource
 from gramian.exceptions import InputError, did_you_mean
 from gramian.tables.date_text import days_in_one_order
 
@@ -27,7 +27,7 @@ class HoldOut:
     times: Float64Array | None = None
 
     @classmethod
-    def of(cls, table: Table, groups: Any, time: Any) -> HoldOut:
+    def of(cls, table: TableSource, groups: Any, time: Any) -> HoldOut:
         """Return the hold-out for groups or times, each a column of the table or an array of n values.
 
         Raises ``InputError`` if both are given, for a column that the table lacks, an array of another
@@ -118,7 +118,7 @@ class HoldOut:
         return numbers[np.isin(codes, chosen or [int(sizes.argmin())])]
 
 
-def place_of(table: Table, name: str, which: Any) -> int | None:
+def place_of(table: TableSource, name: str, which: Any) -> int | None:
     """Return the place of a column that is named; None if ``which`` is no name."""
     if not isinstance(which, str):
         return None
@@ -129,7 +129,7 @@ def place_of(table: Table, name: str, which: Any) -> int | None:
     return names.index(which)
 
 
-def _values(table: Table, name: str, which: Any, *, as_category: bool) -> Float64Array:
+def _values(table: TableSource, name: str, which: Any, *, as_category: bool) -> Float64Array:
     """Return a number for each row: of a column, or of an array; raise for missing values."""
     n, place = table.shape[0], place_of(table, name, which)
     if place is None:

@@ -16,10 +16,10 @@ from gramian.data.distributed import is_elsewhere
 from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.source import RowSource
-from gramian.data.tables import Table, as_table
+from gramian.data.tables import TableSource, as_table
 from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.exceptions import InputError
-from gramian.tables.taken import TakenTable
+from gramian.tables.subset import SubsetTable
 
 #: Number of rows on which reading is timed; how often a fit reads each row, roughly; and the largest share of
 #: the remaining time that reading may take. Chosen by hand.
@@ -72,7 +72,7 @@ def _readable(X: Any) -> Any:
     X = opened_frame(X)
     if isinstance(X, list | tuple | Records):
         return as_table(X)
-    known = isinstance(X, np.ndarray | Table | RowSource) or sp.issparse(X) or frame_kind(X) is not None
+    known = isinstance(X, np.ndarray | TableSource | RowSource) or sp.issparse(X) or frame_kind(X) is not None
     if known or is_elsewhere(X) or not hasattr(X, "__array__"):
         return X
     return np.asarray(X)
@@ -88,7 +88,7 @@ def weighted_rows(X: Any, sample_weight: Any) -> tuple[Any, Array | None, IntArr
     if weights is None or (weights > 0).all():
         return X, weights, None
     numbers = np.flatnonzero(weights > 0)
-    return TakenTable(table, numbers), weights[numbers], numbers
+    return SubsetTable(table, numbers), weights[numbers], numbers
 
 
 def rows_in_time(
@@ -111,7 +111,7 @@ def rows_in_time(
     few = READ_ROWS // 3
     looks = [time.perf_counter()]
     for size in (few, few, READ_ROWS):  # the first read may import packages and fill caches
-        read(TakenTable(table, np.arange(size)))
+        read(SubsetTable(table, np.arange(size)))
         looks.append(time.perf_counter())
     _, first, second, now = looks
     # Subtract the part of the time that does not grow with the rows.

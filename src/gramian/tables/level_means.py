@@ -12,8 +12,8 @@ from gramian.data.cells import CATEGORY
 from gramian.tables.column import Feature, LevelMeans
 from gramian.tables.empirical import distribution
 
-#: Least number of rows of a level, and of levels with as many; rows of no deviation that are added to those
-#: of a level; and the largest number of rows that are looked at. Chosen by hand.
+#: A category needs at least 20 rows, and a column at least 3 such categories. Means shrink as if 20 average
+#: rows were added to each category. At most 20,000 rows are read. Chosen by hand.
 LEAST_ROWS, LEAST_LEVELS, ADDED, MOST_ROWS = 20.0, 3, 20.0, 20_000
 #: Encoded rows that are held at a time.
 BLOCK_ROWS = 1_000

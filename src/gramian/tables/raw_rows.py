@@ -50,7 +50,7 @@ class RawRows:
         for place, places, column, values, first in self._choices:
             numbers[:, place] = first[_nearest(whole[:, places], values, column)]
         numbers = np.where(known[:, None] >= 0, known[:, None], numbers)
-        return taken(self._X, numbers)
+        return take_cells(self._X, numbers)
 
 
 def _width(column: Column) -> int:
@@ -81,7 +81,7 @@ def _nearest(points: Float64Array, values: Float64Array, column: Column) -> IntA
     return found
 
 
-def taken(X: Any, numbers: IntArray) -> Any:
+def take_cells(X: Any, numbers: IntArray) -> Any:
     """Return a table like X whose value (i, j) is that of row ``numbers[i, j]`` in column j of X."""
     kind = frame_kind(X)
     if kind is None:

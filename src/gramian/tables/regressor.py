@@ -16,13 +16,13 @@ from gramian._checks import one_of, several
 from gramian._random import as_generator
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.tables import as_table
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.conformal import held_out_rank, rank_of, share
-from gramian.estimator.kinds import Regressor
+from gramian.estimator.mixins import Regressor
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
@@ -258,7 +258,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             self._set_importances(fit.judged(answer, loss, bool(share)), rng.spawn(1)[0], until)
             values, self.contributions_ = fit.values.reshape(len(fit.held), z.shape[1]), fit.contributions
             self.spread_, residuals = learned_spread(
-                np.asarray(mapped(rows, self.scaling_).take(fit.held)),
+                np.asarray(map_rows(rows, self.scaling_).take(fit.held)),
                 values,
                 z[fit.held] - values,
                 None if weights is None else weights[fit.held],

@@ -30,7 +30,8 @@ class RidgeMean(BaseEstimator):
     ``weights_`` (members,) are the weights w_j; ``metric_``, ``kernel_``, ``plan_`` and ``alpha`` are those
     of the first member. With logistic models, members answer the ridge models' values in the first half of
     their outputs and the logistic models' log odds in the second. With ``boosted_``, its values have the
-    weight ``share_`` in the mean of numbers, or are a term of the log odds. Cost: the sum over all members.
+    weight ``share_`` in the mean of numbers, or are a term of the log odds. Cost: the sum over all members,
+    or that of boosting where these have no weight.
     """
 
     @classmethod
@@ -77,13 +78,17 @@ class RidgeMean(BaseEstimator):
     def _decision(self, X: Any) -> Float64Array:
         """Return f, or the log odds of classes, shape (n, outputs)."""
         check_is_fitted(self, "members_")
+        boosted = None
+        if hasattr(self, "boosted_"):
+            boosted = self.boosted_.of(X, engine=Engine(self.members_[0].n_jobs))
+            if hasattr(self, "classes_") and self.calibration_.boosting_alone:
+                return self.calibration_.boosting * boosted
+            if not hasattr(self, "classes_") and self.share_ == 1.0:
+                return boosted
         parts = [
             weight * each._decision(X) for weight, each in zip(self.weights_, self.members_, strict=True)
         ]
         values = np.asarray(sum(parts[1:], parts[0]))
-        boosted = None
-        if hasattr(self, "boosted_"):
-            boosted = self.boosted_.of(X, engine=Engine(self.members_[0].n_jobs))
         if not hasattr(self, "classes_"):
             return values if boosted is None else (1.0 - self.share_) * values + self.share_ * boosted
         others = None

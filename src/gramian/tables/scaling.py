@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.data.source import RowSource, as_source, sample_rows
-from gramian.data.taken import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.tables.columns import TableColumns
 from gramian.tables.empirical import deviation, distribution, mean, quantiles, rise
@@ -160,7 +160,7 @@ def weighted_sample(
         return sample_rows(source, SAMPLE_ROWS, rng)[0], None
     counted = np.flatnonzero(weights > 0)
     if len(counted) < source.shape[0]:
-        source = TakenRows(source, counted)
+        source = SubsetRows(source, counted)
     rows, numbers = sample_rows(source, SAMPLE_ROWS, rng)
     return rows, np.asarray(weights, np.float64)[counted][numbers]
 

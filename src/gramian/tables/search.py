@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from gramian.engine import Engine
 from gramian.tables.descent import Descent, Setting, SettingProgress
-from gramian.tables.effort import Effort
+from gramian.tables.effort import TableEffort
 from gramian.tables.small_problem import POWERS, ExactFit, SmallProblem, most_fit
 
 #: The held-out rows, the same in each round: all rows divided by the first number, and at most the second.
@@ -53,7 +53,7 @@ class SettingResult:
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class TableSearchResult:
     """The best setting of a search, with its evidence.
 
     ``best`` is None if the time was over before the first fit. ``other`` is the best setting of the other
@@ -76,7 +76,7 @@ def n_held_out(n_rows: int) -> int:
     return min(MOST_HELD_OUT, n_rows // HELD_OUT_PART)
 
 
-def round_sizes(n_rows: int, memory_bytes: int, effort: Effort) -> tuple[int, ...]:
+def round_sizes(n_rows: int, memory_bytes: int, effort: TableEffort) -> tuple[int, ...]:
     """Return the number of rows that each round fits, ascending; fewer if memory is short.
 
     >>> from gramian.tables.effort import EFFORTS
@@ -99,7 +99,7 @@ def search_settings(
     until: float = math.inf,
     forms: Sequence[str] = ("diagonal", "full"),
     told: Callable[[float], object] | None = None,
-) -> SearchResult:
+) -> TableSearchResult:
     """Search for the best of some settings.
 
     Parameters
@@ -169,7 +169,7 @@ def search_settings(
     best = ranked[0]
     near = [each for each in _others(best, ranked) if each.n_rows == best.n_rows and best.best is not None]
     results = (_result(each, kept=each is best) for each in ranked if each.best is not None)
-    return SearchResult(
+    return TableSearchResult(
         best.setting,
         best.best,
         tuple(results),

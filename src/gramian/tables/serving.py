@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, FloatArray
-from gramian.data.mapped import mapped
+from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource
 from gramian.data.tables import ArrayTable
 from gramian.estimator.answers import (
@@ -20,7 +20,7 @@ from gramian.estimator.answers import (
     predicted_numbers,
     probabilities,
 )
-from gramian.estimator.shown import check_has_fit
+from gramian.estimator.display import check_has_fit
 from gramian.estimator.summaries import Fact
 from gramian.exceptions import InputError
 from gramian.fast.probabilities import Calibration
@@ -112,7 +112,7 @@ class TableServer(ABC):
     def _encoded(self, X: Any) -> RowSource:
         """Return the encoded and scaled rows of a table, computed as they are read."""
         check_is_fitted(self, "model_")
-        return mapped(EncodedRows(self.columns_, checked_table(self, X, reset=False)), self.scaling_)
+        return map_rows(EncodedRows(self.columns_, checked_table(self, X, reset=False)), self.scaling_)
 
     def predict_one(self, x: Any) -> Any:
         """Return the prediction of one row, a number, several, or a class.

@@ -132,7 +132,7 @@ class TargetTransform:
             y, weights = np.asarray(y)[counted], np.asarray(weights, np.float64)[counted]
         y = checked_target(y)
         columns = y.reshape(len(y), -1).T
-        maps = tuple(_learned(np.ascontiguousarray(column), how, weights) for column in columns)
+        maps = tuple(_learn_output(np.ascontiguousarray(column), how, weights) for column in columns)
         return cls(maps, y.ndim == 2)
 
     @classmethod
@@ -209,7 +209,7 @@ def skewness(x: Float64Array, weights: Float64Array | None = None) -> float:
     return mean((t / spread) ** 3, weights) if spread > 0 else 0.0
 
 
-def _learned(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMap:
+def _learn_output(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMap:
     """Return the transformation of one output."""
     if how == LOG and y.min() <= 0:
         row = int(y.argmin())

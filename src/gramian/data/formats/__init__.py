@@ -1,1 +1,1 @@
-"""File formats as row sources: one file for each, over :class:`gramian.data.pieces.Storage`."""
+"""File formats as row sources: one file for each, over :class:`gramian.data.storage.Storage`."""

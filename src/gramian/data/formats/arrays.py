@@ -10,8 +10,17 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.data.choice import Choice
-from gramian.data.pieces import Piece, Storage, Target, cut, explained, kept_dtype, piece_rows, refuse_columns
+from gramian.data.file_options import FileOptions
+from gramian.data.storage import (
+    Piece,
+    Storage,
+    Target,
+    cut,
+    explain_errors,
+    kept_dtype,
+    piece_rows,
+    refuse_columns,
+)
 from gramian.exceptions import InputError, did_you_mean, listed
 
 
@@ -29,7 +38,7 @@ class ArrayStorage(Storage):
     def arrays(self, number: int) -> AbstractContextManager[tuple[Any, Any]]:
         """Open the arrays X and y (None: no targets) of a file, with shape, dtype, slices, maybe chunks."""
 
-    def name_arrays(self, choice: Choice) -> None:
+    def name_arrays(self, choice: FileOptions) -> None:
         """Set the arrays' names; there can be only one array of targets."""
         if len(choice.targets) > 1:
             raise InputError(f"target={list(choice.targets)}: a file has one array of targets. Name one.")
@@ -42,18 +51,18 @@ class ArrayStorage(Storage):
         like = self.y_like if self.y_key is None else None
         return like if like is not None and has(like) else self.y_key
 
-    def pick(self, choice: Choice) -> None:
+    def pick(self, choice: FileOptions) -> None:
         """Choose which columns of X are read; formats with column names use ``choice.columns``."""
         refuse_columns(str(self.names[0]), choice.columns, choice.categorical)
 
-    def plan(self, choice: Choice) -> None:
+    def plan(self, choice: FileOptions) -> None:
         """Check every file's arrays, which must agree in width, types and targets."""
         self.pick(choice)
         pieces: list[Piece] = []
         self.pieces = pieces
         seen: Any = None
         for number, name in enumerate(self.names):
-            with explained(name, 0), self.arrays(number) as (X, y):
+            with explain_errors(name, 0), self.arrays(number) as (X, y):
                 facts = (*_checked_rows(name, self.key, X), _checked_target(name, X, y))
                 if seen is None:
                     self.n_features, stored, self._target_facts = seen = facts
@@ -61,8 +70,8 @@ class ArrayStorage(Storage):
                     self.views = self.views and self.dtype == stored and isinstance(X, np.ndarray)
                 elif facts != seen:
                     raise InputError(
-                        f"{self.names[0]} has rows of {_said(seen)}, but {name} of {_said(facts)}. All files "
-                        "of a source have the same width and types."
+                        f"{self.names[0]} has rows of {_describe_file(seen)}, but {name} of "
+                        f"{_describe_file(facts)}. All files of a source have the same width and types."
                     )
                 n, item = int(X.shape[0]), X.dtype.itemsize
                 chunks = getattr(X, "chunks", None)
@@ -120,7 +129,7 @@ def _checked_target(name: str, X: Any, y: Any) -> tuple[np.dtype[Any], int | Non
     return np.dtype(y.dtype if kind in "biuf" else object), int(y.shape[1]) if len(y.shape) == 2 else None
 
 
-def _said(facts: Any) -> str:
+def _describe_file(facts: Any) -> str:
     width, dtype, target = facts
     said = (
         "no target" if target is None else f"{target[0]} targets" + (f" × {target[1]}" if target[1] else "")

@@ -22,8 +22,8 @@ from gramian.data.arrow import (
     value_type,
 )
 from gramian.data.cells import MARKERS
-from gramian.data.choice import AS_STORED, ONEHOT, Choice
-from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
+from gramian.data.file_options import AS_STORED, ONEHOT, FileOptions
+from gramian.data.storage import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
 from gramian.exceptions import InputError, quoted
 
 #: One-hot encoding refuses a text column with more values than this, which probably holds names or
@@ -45,7 +45,7 @@ class ColumnarStorage(Storage):
         ``lane`` is "rows" or "targets"; a format that reads forward keeps a position in the file for each.
         """
 
-    def plan(self, schema: Any, choice: Choice) -> None:
+    def plan(self, schema: Any, choice: FileOptions) -> None:
         """Choose the features, their types and categories; call when the pieces are known."""
         if not any(piece.n_rows for piece in self.pieces):
             raise no_rows(self.names)

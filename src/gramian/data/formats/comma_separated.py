@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from gramian.data.arrow import check_header, listed, pyarrow_package, select
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, same_columns
 from gramian.data.formats.csv_dialect import SEPARATORS, Dialect, detect
 from gramian.data.formats.csv_parser import CSVParser, decimal_comma
 from gramian.data.formats.text import TextReader, text_blocks
-from gramian.data.pieces import Piece, UnreadableRow, explained, no_rows
+from gramian.data.storage import Piece, UnreadableRow, explain_errors, no_rows
 from gramian.data.stored_file import StoredFile
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
@@ -36,7 +36,7 @@ class CSVStorage(ColumnarStorage):
 
     together = True
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         self.names = [str(path) for path in paths]
         self.files = [StoredFile.at(path) for path in paths]
         self.pieces: list[Piece] = []
@@ -49,7 +49,7 @@ class CSVStorage(ColumnarStorage):
         self._keep_bytes = choice.keep_bytes
         used: list[str] | None = None
         for number in range(len(paths)):
-            with explained(self.names[number], 0):
+            with explain_errors(self.names[number], 0):
                 used = self._find_pieces(number, choice, used)
         assert used is not None, "there is at least one file"
         sep = self._parsers[0].dialect.sep
@@ -59,7 +59,7 @@ class CSVStorage(ColumnarStorage):
         self.plan(schema, self.choice)
         self.find_left_out(self._parsers[0].header)
 
-    def _find_pieces(self, number: int, choice: Choice, used: list[str] | None) -> list[str]:
+    def _find_pieces(self, number: int, choice: FileOptions, used: list[str] | None) -> list[str]:
         """Parse a file block by block to find its pieces and the types of its columns so far."""
         name, first = self.names[number], 0
         dialect = detect(name, choice.sep, choice.encoding)
@@ -87,7 +87,7 @@ class CSVStorage(ColumnarStorage):
         engine = Engine(min(PARSERS, Engine().n_threads))
         with engine.results(infer, chain([(start + skip, text[skip:])], blocks)) as found:
             while True:
-                with explained(name, first):
+                with explain_errors(name, first):
                     block = next(found, None)
                 if block is None:
                     break
@@ -105,7 +105,7 @@ class CSVStorage(ColumnarStorage):
         """Widen the columns' types to hold those of a block; keep the block if there is room for all."""
         for field in table.schema:
             known = self._types.get(field.name)
-            self._types[field.name] = kind = _unified(known, field.type)
+            self._types[field.name] = kind = _unify_types(known, field.type)
             if (comma := self._commas.get(field.name, "")) is not None:
                 found = decimal_comma(table.column(field.name))
                 self._commas[field.name] = None if found is None else comma or found
@@ -118,7 +118,7 @@ class CSVStorage(ColumnarStorage):
         else:
             self._parsed.clear()
 
-    def _tell_decimal_commas(self, choice: Choice) -> None:
+    def _tell_decimal_commas(self, choice: FileOptions) -> None:
         """Warn about columns of numbers with a decimal comma, which are text; raise if one is the target."""
         for column, example in self._commas.items():
             if not example or column in choice.text:
@@ -175,13 +175,13 @@ def _header(name: str, line: bytes, dialect: Dialect) -> tuple[str, ...]:
     read = pa.csv.ReadOptions(block_size=len(line) + 1)
     parse = pa.csv.ParseOptions(delimiter=dialect.sep, newlines_in_values=True)
     buffer = pa.py_buffer(dialect.utf8(line, dialect.skip))
-    with explained(name, 0):
+    with explain_errors(name, 0):
         names = list(pa.csv.read_csv(buffer, read, parse).schema.names)
     check_header(name, names)
     return tuple(names)
 
 
-def _unified(known: Any, found: Any) -> Any:
+def _unify_types(known: Any, found: Any) -> Any:
     """Return a type for the values of two blocks of a column; text if no other type holds both."""
     pa = pyarrow_package()
     if known is None or pa.types.is_null(known) or known == found:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gramian._typing import Array, IntArray
 from gramian.data.formats.text import open_text
-from gramian.data.pieces import UnreadableRow
+from gramian.data.storage import UnreadableRow
 from gramian.exceptions import InputError, did_you_mean, quoted
 
 #: Characters that are tried between columns, and what messages call them.

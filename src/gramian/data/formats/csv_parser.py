@@ -10,7 +10,7 @@ import numpy as np
 
 from gramian.data.arrow import TEXT, pyarrow_package
 from gramian.data.formats.csv_dialect import Dialect, among
-from gramian.data.pieces import UnreadableRow
+from gramian.data.storage import UnreadableRow
 
 #: Cells that hold codes: whole numbers with a leading zero, such as 007.
 _CODE = r"^\s*[+-]?0[0-9]+\s*$"

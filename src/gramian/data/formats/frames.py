@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gramian.data.arrow import pyarrow_package
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, width
 from gramian.data.formats.records import Records, are_records
-from gramian.data.pieces import Piece, cut, piece_rows
+from gramian.data.storage import Piece, cut, piece_rows
 from gramian.exceptions import InputError, shortened
 
 
 class FrameStorage(ColumnarStorage):
     """Slices of a table in memory; the table is the caller's and is never copied whole."""
 
-    def __init__(self, frame: Any, choice: Choice) -> None:
+    def __init__(self, frame: Any, choice: FileOptions) -> None:
         self._kind, self._frame = frame_kind(frame), frame
         self.names = [f"the {self._kind} {'table' if self._kind == 'Arrow' else 'frame'}"]
         labels = column_labels(frame)

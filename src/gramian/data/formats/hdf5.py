@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.arrays import ArrayStorage, lookup
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import MissingPackageError
@@ -29,7 +29,7 @@ class HDF5Storage(ArrayStorage):
     Pieces are whole chunks of rows, so that memory is at least one chunk.
     """
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         _h5py()
         self.names = [str(path) for path in paths]
         self.files = [StoredFile.at(path) for path in paths]

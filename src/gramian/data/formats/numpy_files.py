@@ -13,9 +13,9 @@ from typing import IO, Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.arrays import ArrayStorage, lookup
-from gramian.data.pieces import Piece, explained
+from gramian.data.storage import Piece, explain_errors
 from gramian.data.stored_file import StoredFile, find_files
 from gramian.exceptions import InputError, listed
 
@@ -25,7 +25,7 @@ class NpyStorage(ArrayStorage):
 
     views = True
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         self.names = [str(path) for path in paths]
         self.targets = find_files(choice.target) if choice.target is not None else []
         if choice.target is not None and len(self.targets) != len(paths):
@@ -39,7 +39,7 @@ class NpyStorage(ArrayStorage):
     @contextmanager
     def arrays(self, number: int) -> Iterator[tuple[Any, Any]]:
         """Map a file and the file of its targets."""
-        yield _mapped(self.names[number]), _mapped(self.targets[number]) if self.targets else None
+        yield _map_file(self.names[number]), _map_file(self.targets[number]) if self.targets else None
 
     def check(self, piece: Piece) -> None:
         """Raise if the file of the rows or of the targets has changed."""
@@ -48,7 +48,7 @@ class NpyStorage(ArrayStorage):
             self.files[len(self.names) + piece.file].check()
 
 
-def _mapped(path: Path | str) -> Array:
+def _map_file(path: Path | str) -> Array:
     found = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(found, np.ndarray):
         raise InputError(f"{path} is not a .npy array. Write it with numpy.save.")
@@ -64,20 +64,20 @@ class NpzStorage(ArrayStorage):
 
     views = True
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         self.names = [str(path) for path in paths]
         self.files = [StoredFile.at(path) for path in paths]
         self.name_arrays(choice)
         self._streams: dict[str, tuple[_Packed, IO[bytes]]] = {}
         self._columns: list[int] | None = None
-        with explained(self.names[0], 0):
+        with explain_errors(self.names[0], 0):
             stored = read_arrays(self.names[0], ["feature_names"])
         if "feature_names" in stored:
             self.feature_names = tuple(map(str, stored["feature_names"]))
         self.plan(choice)
         # Mapped numbers are read only once, so their checksums are verified here if all rows will be read.
         for name in self.names if choice.keep_bytes else ():
-            with explained(name, 0):
+            with explain_errors(name, 0):
                 _check_sums(name)
         if self._columns is not None and self.feature_names is not None:
             chosen = tuple(self.feature_names[j] for j in self._columns)
@@ -85,7 +85,7 @@ class NpzStorage(ArrayStorage):
             self.feature_names = chosen
             self.n_features, self.views = len(self._columns), False
 
-    def pick(self, choice: Choice) -> None:
+    def pick(self, choice: FileOptions) -> None:
         """Find the columns by name, if the archive has an array ``feature_names``."""
         names = self.feature_names
         if names is None or choice.columns is None:

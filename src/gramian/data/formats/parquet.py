@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gramian.data.arrow import pyarrow_package, select
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, common_type, exact_cast, same_columns, width
-from gramian.data.pieces import Piece, piece_rows
+from gramian.data.storage import Piece, piece_rows
 from gramian.data.stored_file import StoredFile
 
 
@@ -21,7 +21,7 @@ class ParquetStorage(ColumnarStorage):
     size that the file's writer chose.
     """
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         self.names = [str(path) for path in paths]
         self.files = [StoredFile.at(path) for path in paths]
         pieces: list[Piece] = []
@@ -29,7 +29,7 @@ class ParquetStorage(ColumnarStorage):
         self._places: dict[str, _Place] = {}
         schema: Any = None
         for number, path in enumerate(paths):
-            with _opened(str(path)) as file:
+            with _open_file(str(path)) as file:
                 if schema is None:
                     schema = file.schema_arrow
                     choice = choice.for_columns(schema.names)
@@ -37,7 +37,7 @@ class ParquetStorage(ColumnarStorage):
                 elif choice.columns is None and set(file.schema_arrow.names) - set(schema.names):
                     same_columns(file.schema_arrow, schema, file.schema_arrow.names, str(path), self.names[0])
                 same_columns(schema, file.schema_arrow, used, self.names[0], str(path))
-                schema = _widened(schema, file.schema_arrow, used)
+                schema = _widen_schema(schema, file.schema_arrow, used)
                 pieces += _pieces(number, file.metadata, piece_rows(width(schema, used)))
         self._kinds = {name: schema.field(name).type for name in used}
         self.plan(schema, choice)
@@ -49,7 +49,7 @@ class ParquetStorage(ColumnarStorage):
         wanted = (piece.file, group, tuple(names))
         if place is None or place.group != wanted or place.row > start:
             open_file = place.file if place is not None and place.group[0] == piece.file else None
-            place = _Place(wanted, open_file or _opened(self.names[piece.file]))
+            place = _Place(wanted, open_file or _open_file(self.names[piece.file]))
         found = place.forward(start, piece.n_rows)
         self._places[lane] = place
         for j, name in enumerate(found.column_names):
@@ -91,12 +91,12 @@ class _Place:
         return pa.Table.from_batches(parts) if parts else pa.table({name: [] for name in self.group[2]})
 
 
-def _opened(name: str) -> Any:
+def _open_file(name: str) -> Any:
     # Verify the checksums of pages if the writer stored some.
     return pyarrow_package().parquet.ParquetFile(name, page_checksum_verification=True)
 
 
-def _widened(schema: Any, other: Any, names: Sequence[str]) -> Any:
+def _widen_schema(schema: Any, other: Any, names: Sequence[str]) -> Any:
     """Return a schema whose columns also hold the numbers of another file's."""
     for name in names:
         field, kind = schema.field(name), other.field(name).type

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
 from gramian._typing import Array, Rows
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.text import TEXT_BYTES, TextReader, text_blocks
-from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, explained, refuse_columns
+from gramian.data.storage import Piece, Storage, Target, UnreadableRow, explain_errors, refuse_columns
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import InputError, shortened
 
@@ -30,7 +30,7 @@ class SvmlightStorage(Storage):
     sparse = True
     dtype = np.dtype(np.float64)
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         self.names = [str(path) for path in paths]
         refuse_columns(self.names[0], choice.columns, choice.categorical)
         if choice.target is not None:
@@ -45,9 +45,9 @@ class SvmlightStorage(Storage):
         least, most = 1, 0
         for number, name in enumerate(self.names):
             first = 0
-            with explained(name, 0):
+            with explain_errors(name, 0):
                 for start, text in text_blocks(name):
-                    with explained(name, first):
+                    with explain_errors(name, first):
                         X, y = _parse(text, None)
                     if len(y):
                         self.pieces.append(Piece(number, first, len(y), (start, start + len(text))))

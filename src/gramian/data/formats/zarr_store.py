@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gramian.data.choice import Choice
+from gramian.data.file_options import FileOptions
 from gramian.data.formats.arrays import ArrayStorage, lookup
-from gramian.data.pieces import Piece
+from gramian.data.storage import Piece
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import InputError, MissingPackageError
 
@@ -34,7 +34,7 @@ class ZarrStorage(ArrayStorage):
     are recorded at opening, and before a piece is read, the files of its chunks are checked for changes.
     """
 
-    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
         _zarr()
         self.names = [str(path) for path in paths]
         self.name_arrays(choice)

@@ -13,7 +13,7 @@ import numpy as np
 
 from gramian._numerics import distance_error, entry_tolerance
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.fast.dcpred.pseudo_landmarks import EUCLIDEAN, MonomialColumns, unscaled
+from gramian.fast.dcpred.pseudo_landmarks import EUCLIDEAN, MonomialColumns, split_factor
 from gramian.kernels import Kernel
 from gramian.kernels.base import lengthscale_array
 from gramian.kernels.columns import Columns, dense, squared_norms
@@ -109,7 +109,7 @@ def batch_leaves(
     inequalities, for monomials of degree above 2 or with very many outputs, and if a leaf is so wide that
     products in ``dtype`` would lose digits of the distance.
     """
-    factor, plain = unscaled(kernel)
+    factor, plain = split_factor(kernel)
     if not isinstance(plain, EUCLIDEAN):
         return None
     used: list[Any] = [leaf for leaf in leaves if leaf.columns is not None]

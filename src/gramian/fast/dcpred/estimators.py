@@ -20,8 +20,8 @@ from gramian.estimator.answers import (
 )
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
+from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.fitting import LEARNED, LOSSES, decision, leaf_rows, train, tree_evidence

@@ -17,8 +17,8 @@ from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator, required_target
-from gramian.estimator.finite import finite_blocks, quietly
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.overflow_checks import finite_blocks, quietly
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import AccuracyWarning, InputError

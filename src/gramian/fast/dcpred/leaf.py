@@ -41,7 +41,7 @@ class Leaf:
         """Return f of each row, shape (rows, outputs)."""
         if self.columns is None:
             return np.broadcast_to(self.bias, (X.shape[0], len(self.bias)))
-        return returned(self.columns(X) @ self.beta + self.bias, self.bias, *self.limits)
+        return bounded_values(self.columns(X) @ self.beta + self.bias, self.bias, *self.limits)
 
     @property
     def nbytes(self) -> int:
@@ -56,7 +56,7 @@ class Leaf:
         return size
 
 
-def returned(values: FloatArray, bias: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+def bounded_values(values: FloatArray, bias: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
     """Return f within its limits, each (rows, outputs).
 
     A value beyond a limit by less than the range high − low becomes the limit moved towards the bias by that

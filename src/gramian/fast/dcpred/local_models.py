@@ -37,7 +37,7 @@ HingeSolver: TypeAlias = Callable[[Float64Array, Float64Array, Float64Array], Fl
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LocalLoss:
     """A loss ℓ(y, f) by name; the corner of "hinge" is rounded with half-width h = ``width``.
 
     - ``"ridge"``: (y − f)²
@@ -77,9 +77,9 @@ class Loss:
         return -y * ramp, (np.abs(short) <= h) / (2.0 * h)
 
 
-def stages(name: str) -> tuple[Loss, ...]:
+def stages(name: str) -> tuple[LocalLoss, ...]:
     """Return the losses to solve in turn: for the hinge several with an ever sharper corner, else one."""
-    return tuple(Loss(name, h) for h in WIDTHS) if name == "hinge" else (Loss(name),)
+    return tuple(LocalLoss(name, h) for h in WIDTHS) if name == "hinge" else (LocalLoss(name),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def fit_linear(
     r"""Minimise ½‖w‖² + Σ_i c_i ℓ(y_i, φ_iᵀw + b) for each column of y by Newton steps with a line search.
 
     tiles : yields (rows, features Φ of these rows); it is called twice a step, so Φ need not be in memory.
-    n_features : r; y : (n, outputs); costs : (n,), positive; name : a loss (see :class:`Loss`).
+    n_features : r; y : (n, outputs); costs : (n,), positive; name : a loss (see :class:`LocalLoss`).
 
     The hinge's corner is rounded by ever narrower parabolas; the final objective is within Σ c_i · 0.0025 of
     the minimum. Time O(n r² outputs) a step, 5 to 30 steps (one for "ridge"); memory O(n outputs + r²).
@@ -147,7 +147,7 @@ def fit_linear(
 
 
 def _sums(
-    tiles: Tiles, slope: Float64Array, curve: Float64Array, loss: Loss, intercept: bool
+    tiles: Tiles, slope: Float64Array, curve: Float64Array, loss: LocalLoss, intercept: bool
 ) -> tuple[Float64Array, Float64Array]:
     """Return [Φ 1]ᵀ slope (r + 1, q) and each column's Hessian I + [Φ 1]ᵀ diag(curve) [Φ 1].
 
@@ -198,7 +198,7 @@ def _scores(tiles: Tiles, direction: Float64Array, n_rows: int) -> Float64Array:
 
 
 def _line_search(
-    loss: Loss,
+    loss: LocalLoss,
     y: Float64Array,
     costs: Float64Array,
     scores: Float64Array,
@@ -248,7 +248,7 @@ def exact_duals(
         assert hinge is not None
         return np.column_stack([hinge(gram, column, costs) for column in y.T])
     start = _FirstStep(gram)
-    return np.column_stack([_dual(gram, column, costs, Loss(name), start) for column in y.T])
+    return np.column_stack([_dual(gram, column, costs, LocalLoss(name), start) for column in y.T])
 
 
 def exact_work(n_rows: int, outputs: int, name: str) -> float:
@@ -287,7 +287,7 @@ def _system_factor(gram: Float64Array, d: Float64Array, s: IntArray) -> Float64A
 
 
 def _dual(
-    gram: Float64Array, y: Float64Array, costs: Float64Array, loss: Loss, start: _FirstStep
+    gram: Float64Array, y: Float64Array, costs: Float64Array, loss: LocalLoss, start: _FirstStep
 ) -> Float64Array:
     n = len(y)
     alpha, f, bias = np.zeros(n), np.zeros(n), 0.0
@@ -318,7 +318,7 @@ def _dual(
 
 
 def _dual_step(
-    loss: Loss,
+    loss: LocalLoss,
     y: Float64Array,
     costs: Float64Array,
     alpha: Float64Array,

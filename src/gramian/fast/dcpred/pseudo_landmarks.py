@@ -39,7 +39,7 @@ def check_pseudo(pseudo: Any, kernel: Kernel) -> None:
             f"pseudo={pseudo!r} is unknown. Choose one of {', '.join(PSEUDO)}, or None."
             + did_you_mean(pseudo, PSEUDO)
         )
-    if pseudo != "monomials" and not isinstance(unscaled(kernel)[1], (*EUCLIDEAN, Laplacian)):
+    if pseudo != "monomials" and not isinstance(split_factor(kernel)[1], (*EUCLIDEAN, Laplacian)):
         raise InputError(
             f"pseudo={pseudo!r} bounds a distance by the triangle inequality, but {kernel!r} is not a "
             "function of one distance. Take pseudo='monomials', or a kernel such as 'rbf'."
@@ -169,7 +169,7 @@ class TriangleColumns(Columns):
 
     def __init__(self, kernel: Kernel, landmarks: Rows, points: Rows, dtype: Any, *, upper: bool) -> None:
         self.landmarks, self.points, self.upper = landmarks, points, upper
-        self._factor, self._kernel = unscaled(kernel)
+        self._factor, self._kernel = split_factor(kernel)
         self._distances = _distances(self._kernel, landmarks, dtype)
         between = _distances(self._kernel, landmarks, np.dtype(np.float64))(points)
         self.between = np.ascontiguousarray(_rooted(self._kernel, between).T, dtype)
@@ -198,7 +198,7 @@ class TriangleColumns(Columns):
                     np.fmax(bound, np.abs(near[:, j : j + 1] - between), out=bound)
 
 
-def unscaled(kernel: Kernel) -> tuple[float, Kernel]:
+def split_factor(kernel: Kernel) -> tuple[float, Kernel]:
     """Split a kernel into a constant factor and a kernel that is not itself scaled."""
     factor = 1.0
     while isinstance(kernel, Scaled):

@@ -24,7 +24,7 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.batched_leaves import BatchedLeaves, batch_leaves
 from gramian.fast.dcpred.center_tree import fit_tree, router_bytes
-from gramian.fast.dcpred.leaf import Leaf, LeafReport, returned
+from gramian.fast.dcpred.leaf import Leaf, LeafReport, bounded_values
 from gramian.fast.dcpred.local_models import (
     HingeSolver,
     LinearFit,
@@ -133,7 +133,7 @@ class DCPred:
         if self._batch is not None and not sp.issparse(X):
             values = self._batch(np.asarray(X), labels, bounds)
             if values is not None:
-                return returned(values, self._bias[labels], *self._limits[:, labels])
+                return bounded_values(values, self._bias[labels], *self._limits[:, labels])
         values = np.empty((len(labels), self.n_outputs), self.dtype)
         for leaf, first, last in zip(self.leaves, bounds[:-1], bounds[1:], strict=True):
             if last > first:

@@ -10,10 +10,10 @@ import numpy as np
 from gramian._random import children
 from gramian._typing import Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
-from gramian.fast.learning.copies import Rows, members
+from gramian.fast.learning.augmentation import AugmentedRows, members
 from gramian.fast.learning.leaves import Limit, learn_alone, learn_together
-from gramian.fast.learning.loss import Leaf, Targets
-from gramian.fast.learning.units import Units, first_units
+from gramian.fast.learning.loss import LeafRows, WeightedTargets
+from gramian.fast.learning.rbf_units import Units, first_units
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
 
@@ -50,7 +50,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Effort:
+class StageLimits:
     """Limits on the work of a stage.
 
     rounds : iterations, up to ``MORE_ROUNDS`` times as many where they are cheap. rows_per_number : wanted
@@ -73,7 +73,7 @@ class Effort:
         numbers = 2**shape.n_levels * shape.leaf_numbers(n_outputs) + n_features * shape.n_directions
         return min(max(int(self.rows_per_number * numbers), least), most)
 
-    def most_rounds(self, shape: Shape, rows: Rows) -> int:
+    def most_rounds(self, shape: Shape, rows: AugmentedRows) -> int:
         """Return how many iterations on these rows the operations allow."""
         each = len(rows.scaled) * shape.round_operations(rows.scaled.shape[1], rows.targets.values.shape[1])
         return int(np.clip(self.operations / each, self.rounds, MORE_ROUNDS * self.rounds))
@@ -94,11 +94,11 @@ class Student:
     center: Float64Array
     inverse: Float64Array
 
-    def points(self, rows: Rows) -> FloatArray:
+    def points(self, rows: AugmentedRows) -> FloatArray:
         """Return z, shape (n, r)."""
         return rows.scaled @ self.Q.astype(np.float32)
 
-    def members(self, rows: Rows) -> list[IntArray]:
+    def members(self, rows: AugmentedRows) -> list[IntArray]:
         """Return the rows of each leaf; an empty leaf gets those of the closest nonempty leaf in the tree."""
         mine = members(self.router, self.points(rows))
         full = [s for s, part in enumerate(mine) if len(part)]
@@ -126,7 +126,7 @@ class Student:
 
 
 def begin(
-    rows: Rows,
+    rows: AugmentedRows,
     shape: Shape,
     Q: Float64Array,
     units: tuple[Float64Array, Float64Array],
@@ -151,7 +151,11 @@ def begin(
 
 
 def together(
-    student: Student, rows: Rows, limit: Limit, engine: Engine, loss: Callable[[Student], float] | None = None
+    student: Student,
+    rows: AugmentedRows,
+    limit: Limit,
+    engine: Engine,
+    loss: Callable[[Student], float] | None = None,
 ) -> Student:
     """Improve the directions and the units of all leaves (:func:`.leaves.learn_together`).
 
@@ -162,24 +166,24 @@ def together(
         assert loss is not None
         return loss(replace(student, Q=Q, leaves=leaves))
 
-    sets = [Leaf.of(rows.scaled[mine], _some(rows.targets, mine)) for mine in student.members(rows)]
+    sets = [LeafRows.of(rows.scaled[mine], _some(rows.targets, mine)) for mine in student.members(rows)]
     Q, leaves = learn_together(
         student.Q, student.leaves, sets, limit, engine, None if loss is None else watch
     )
     return replace(student, Q=Q, leaves=leaves)
 
 
-def alone(student: Student, rows: Rows, limit: Limit, engine: Engine) -> Student:
+def alone(student: Student, rows: AugmentedRows, limit: Limit, engine: Engine) -> Student:
     """Improve the units of every leaf on its own, with the directions as they are."""
     points, parts = student.points(rows), student.members(rows)
 
     def one(s: int) -> Units:
-        leaf = Leaf.of(points[parts[s]], _some(rows.targets, parts[s]))
+        leaf = LeafRows.of(points[parts[s]], _some(rows.targets, parts[s]))
         return learn_alone(leaf, student.leaves[s], limit, engine.map)
 
     count = len(student.leaves)
     return replace(student, leaves=engine.map(one, range(count)) if count > 1 else [one(0)])
 
 
-def _some(targets: Targets, mine: IntArray) -> Targets:
+def _some(targets: WeightedTargets, mine: IntArray) -> WeightedTargets:
     return replace(targets, values=targets.values[mine], weights=targets.weights[mine])

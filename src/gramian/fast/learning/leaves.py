@@ -12,8 +12,8 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine, one_blas_thread
-from gramian.fast.learning.loss import Leaf, Over, gradients, settle
-from gramian.fast.learning.units import Units, flattest, sharpest
+from gramian.fast.learning.loss import LeafRows, Over, gradients, settle
+from gramian.fast.learning.rbf_units import Units, flattest, sharpest
 
 #: Pairs of steps and gradients that limited-memory BFGS keeps. Chosen by hand, as are the next constants.
 MEMORY = 20
@@ -38,7 +38,7 @@ class Variables:
     lowest, highest : bounds of log s, within which a unit is neither flat nor sharper than float32 predicts.
     """
 
-    def __init__(self, units: Units, leaf: Leaf, Q: Float64Array | None = None) -> None:
+    def __init__(self, units: Units, leaf: LeafRows, Q: Float64Array | None = None) -> None:
         u, r = units.centers.shape
         self.shape = (u, 2 * r)
         self.lowest = flattest(leaf, Q)
@@ -66,7 +66,7 @@ class Variables:
         return low.ravel(), high.ravel()
 
 
-def learn_alone(leaf: Leaf, units: Units, limit: Limit, over: Over = map) -> Units:
+def learn_alone(leaf: LeafRows, units: Units, limit: Limit, over: Over = map) -> Units:
     """Improve the units of one leaf so that Σ_i w_i ‖t_i − f(z_i)‖² falls; the leaf's rows are the points z.
 
     Runs iterations of limited-memory BFGS, up to a limit, with the gradients of :func:`.loss.gradients`.
@@ -84,14 +84,14 @@ def learn_alone(leaf: Leaf, units: Units, limit: Limit, over: Over = map) -> Uni
         outputs = state.outputs
         return state.objective, own.gradient(gradients(state, over=over)[0])
 
-    found = _minimized(evaluate, own.start, own.bounds(), limit)
+    found = _minimize(evaluate, own.start, own.bounds(), limit)
     return Units.of(settle(leaf, *own.parts(found), None, outputs, over=over))
 
 
 def learn_together(
     Q: Float64Array,
     leaves: list[Units],
-    sets: list[Leaf],
+    sets: list[LeafRows],
     limit: Limit,
     engine: Engine,
     watch: Watch | None = None,
@@ -141,7 +141,7 @@ def learn_together(
 
     bounds = [own.bounds() for own in owns]
     free = np.full(Q.size, np.inf)
-    found = _minimized(
+    found = _minimize(
         evaluate,
         np.concatenate([Q.ravel(), *(own.start for own in owns)]),
         (
@@ -162,7 +162,7 @@ def learn_together(
     return best[1:]
 
 
-def _minimized(
+def _minimize(
     evaluate: Callable[[Float64Array], tuple[float, Float64Array]],
     start: Float64Array,
     bounds: tuple[Float64Array, Float64Array],

@@ -30,7 +30,7 @@ Over = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
+class WeightedTargets:
     """Target values (n, outputs) and the weight of each row.
 
     low, high : bounds that the values were clipped to; None for regression. Any output beyond a bound meets
@@ -64,11 +64,11 @@ class Tile:
     """Some rows of a leaf, one a column: features (d, m), targets (outputs, m) with weights (m,)."""
 
     rows: FloatArray
-    targets: Targets
+    targets: WeightedTargets
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
+class LeafRows:
     """The rows of a leaf with their targets, by tiles."""
 
     tiles: tuple[Tile, ...]
@@ -76,7 +76,7 @@ class Leaf:
     even: bool  #: whether all weights are equal
 
     @classmethod
-    def of(cls, rows: FloatArray, targets: Targets) -> Leaf:
+    def of(cls, rows: FloatArray, targets: WeightedTargets) -> LeafRows:
         """Return the tiles of rows (n, d) in the rows' type."""
         dtype, weights = rows.dtype, targets.weights
         count = -(-len(rows) // TILE_ROWS)
@@ -85,7 +85,7 @@ class Leaf:
         tiles = tuple(
             Tile(
                 np.ascontiguousarray(rows[cut].T),
-                Targets(
+                WeightedTargets(
                     np.ascontiguousarray(targets.values[cut].T, dtype),
                     weights[cut].astype(dtype),
                     targets.low,
@@ -111,7 +111,7 @@ class State:
     outputs : for each tile (outputs, m).
     """
 
-    leaf: Leaf
+    leaf: LeafRows
     centers: Float64Array
     log_scales: Float64Array
     designs: list[FloatArray]
@@ -121,7 +121,7 @@ class State:
 
 
 def settle(
-    leaf: Leaf,
+    leaf: LeafRows,
     centers: Float64Array,
     log_scales: Float64Array,
     Q: Float64Array | None = None,
@@ -198,7 +198,7 @@ def _product(A: FloatArray, B: FloatArray) -> FloatArray:
     return A * B if len(B) == 1 else A @ B
 
 
-def _squares(targets: Targets, outputs: FloatArray) -> float:
+def _squares(targets: WeightedTargets, outputs: FloatArray) -> float:
     left = targets.working(outputs) - outputs
     return float(np.square(left).sum(axis=0, dtype=np.float64) @ targets.weights)
 

@@ -14,7 +14,7 @@ from gramian._typing import Array, FloatArray
 from gramian.engine import Engine
 from gramian.fast.bumps import bumps_in_place
 from gramian.fast.serving.router import TreeRouter
-from gramian.fast.serving.tiles import Tiles
+from gramian.fast.serving.tiles import LeafTiles
 
 #: Most rows that are predicted together, and most numbers of their tiles, which stay in the second-level
 #: cache. Up to FEW_ROWS threads are left alone: to limit them takes longer than to predict. Chosen by hand.
@@ -168,7 +168,7 @@ class FastPredictor:
             return
         points = _scratch.array("points", (r + 1, n), self.dtype)
         z, points[r] = self.project(X, points[:r]), 1.0
-        tiles = Tiles.of(self.router.route(points.T), leaves)
+        tiles = LeafTiles.of(self.router.route(points.T), leaves)
         terms = _scratch.array("terms", (2 * r + 1, len(tiles.leaves), tiles.height), self.dtype)
         tiles.spread(z, terms[:r])
         values = self._leaf(_completed(terms).swapaxes(0, 1), tiles.leaves)

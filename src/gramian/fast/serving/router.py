@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.fast.serving.tiles import Tiles
+from gramian.fast.serving.tiles import LeafTiles
 
 #: Levels of one stage. Its 15 half-spaces and a spare bit make 16 bits, which index a table.
 STAGE_LEVELS = 4
@@ -47,7 +47,7 @@ class TreeRouter:
             if len(planes) == 1:
                 code = _codes(points @ planes[0].T)
             else:
-                tiles = Tiles.of(labels, len(planes))
+                tiles = LeafTiles.of(labels, len(planes))
                 spread = tiles.spread(points.T).transpose(1, 2, 0)
                 sides = np.matmul(spread, planes.swapaxes(1, 2)[tiles.leaves])
                 code = tiles.gather(_codes(sides.reshape(-1, planes.shape[1])))

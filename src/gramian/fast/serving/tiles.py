@@ -14,7 +14,7 @@ LEAST_TILE_ROWS, MOST_TILE_ROWS = 8, 128
 
 
 @dataclass(frozen=True, eq=False)
-class Tiles:
+class LeafTiles:
     """Rows grouped by leaf: each leaf's rows fill whole tiles, the last one padded with row 0.
 
     leaves : (tiles,), the leaf of each tile.
@@ -28,7 +28,7 @@ class Tiles:
     height: int
 
     @classmethod
-    def of(cls, labels: Array, n_leaves: int, height: int | None = None) -> Tiles:
+    def of(cls, labels: Array, n_leaves: int, height: int | None = None) -> LeafTiles:
         """Group rows by label into tiles about half as high as an average leaf has rows. Time O(n)."""
         n = len(labels)
         if height is None:

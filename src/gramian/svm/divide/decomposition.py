@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.svm.divide.faces import solve_faces
+from gramian.svm.divide.active_set_cg import solve_faces
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.preconditioner import TwoLevel
 from gramian.svm.divide.subproblem import SQUARES, into_box, solve_box
@@ -82,14 +82,14 @@ class Dual:
 
 
 @dataclass(slots=True)
-class Effort:
+class SolutionWork:
     """Work of a solution (working sets, kernel values) and its final violation."""
 
     iterations: int = 0
     entries: int = 0
     violation: float = 0.0
 
-    def add(self, other: Effort) -> None:
+    def add(self, other: SolutionWork) -> None:
         """Add the working sets, kernel values and violation of another solution."""
         self.iterations += other.iterations
         self.entries += other.entries
@@ -104,7 +104,7 @@ def refine(
     max_iter: int,
     memory_bytes: int,
     rng: np.random.Generator,
-) -> Effort:
+) -> SolutionWork:
     """Minimise ½uᵀKu − yᵀu over the box, starting from ``dual`` and updating it; the equality keeps Σu.
 
     Each round leaves out the rows held at a bound by more than a margin (shrinking), solves for the others to
@@ -116,7 +116,7 @@ def refine(
     The objective falls with each set. Stops when m(α) − M(α) ≤ tol, libsvm's criterion. Time O(n · changed) a
     round and O(free²) a conjugate gradient step, memory ``memory_bytes`` besides the rows.
     """
-    effort = Effort()
+    effort = SolutionWork()
     while (violation := dual.violation()) > tol and effort.iterations < max_iter:
         half = 0.5 * violation if dual.equality else violation
         keep = dual.inside | (dual.pressure() > -min(half, MOST_MARGIN))

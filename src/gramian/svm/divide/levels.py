@@ -17,7 +17,7 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import Partition, fit_partition
 from gramian.svm.divide.components import separate
-from gramian.svm.divide.decomposition import Dual, Effort, refine
+from gramian.svm.divide.decomposition import Dual, SolutionWork, refine
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.pivots import solve_pivots
 
@@ -114,7 +114,7 @@ class Climb:
 
     u: Float64Array
     offsets: Float64Array
-    effort: Effort
+    effort: SolutionWork
 
 
 def climb(
@@ -144,7 +144,7 @@ def climb(
     Source: Hsieh, Si and Dhillon 2014, algorithm 1.
     """
     u = np.zeros(len(y))
-    total, offsets = Effort(), np.zeros(0)
+    total, offsets = SolutionWork(), np.zeros(0)
     least = NEGLECTED_SHARE * tol / float(most.sum())
     component = np.zeros(len(y), np.intp)
     if len(levels) > 1:
@@ -203,7 +203,7 @@ class _Level(_Options):
     u: Float64Array
     component: IntArray
 
-    def cluster(self, task: tuple[slice, np.random.Generator]) -> tuple[Dual, Effort]:
+    def cluster(self, task: tuple[slice, np.random.Generator]) -> tuple[Dual, SolutionWork]:
         """Solve one cluster from the coefficients of its parts."""
         place, rng = task
         found = self._solved(place, rng)
@@ -211,20 +211,20 @@ class _Level(_Options):
             give_back()  # libsvm's cache and small tiles, which malloc would keep
         return found
 
-    def _solved(self, place: slice, rng: np.random.Generator) -> tuple[Dual, Effort]:
+    def _solved(self, place: slice, rng: np.random.Generator) -> tuple[Dual, SolutionWork]:
         gram = Gram(self.gram.rows[place], self.gram.kernel, self.gram.dtype, self.engine)
         y, most, start = self.y[place], self.most[place], self.u[place]
         dual = Dual.at_zero(y, most, self.equality)
         if not len(gram) or (self.equality and _sign(y)):
-            return dual, Effort()  # with a single class no coefficient can move
-        effort = Effort()
+            return dual, SolutionWork()  # with a single class no coefficient can move
+        effort = SolutionWork()
         if self.leaf_solver is not None and LEAF_ENTRY * len(gram) ** 2 <= self.memory_bytes:
             square = gram.square(slice(None))
             alpha = self.leaf_solver(square, y, most, LEAF_SHARE * self.tol)
             dual.u[:] = np.clip(y * alpha, dual.lower, dual.upper)
             effort.iterations = 1
             if not self.last:
-                return dual, Effort(1, gram.entries)  # a start needs no proof
+                return dual, SolutionWork(1, gram.entries)  # a start needs no proof
             dual.gradient += square @ dual.u
             del square
             if dual.violation() > self.tol:  # the leaf solver stopped early
@@ -239,7 +239,9 @@ class _Level(_Options):
         whole.add(effort)
         return dual, whole
 
-    def _pivot(self, gram: Gram, dual: Dual, y: Float64Array, component: IntArray, effort: Effort) -> bool:
+    def _pivot(
+        self, gram: Gram, dual: Dual, y: Float64Array, component: IntArray, effort: SolutionWork
+    ) -> bool:
         """Replace the start by the solution of block pivoting; return whether that settled."""
         found = solve_pivots(
             gram,
@@ -261,10 +263,12 @@ class _Level(_Options):
                 effort.violation = 2.0 * self.least * float(np.abs(found.u).sum())
         return found.settled
 
-    def _refine(self, gram: Gram, dual: Dual, tol: float, rng: np.random.Generator) -> Effort:
+    def _refine(self, gram: Gram, dual: Dual, tol: float, rng: np.random.Generator) -> SolutionWork:
         return refine(gram, dual, tol=tol, max_iter=self.max_iter, memory_bytes=self.memory_bytes, rng=rng)
 
-    def _on_support(self, gram: Gram, dual: Dual, support: IntArray, rng: np.random.Generator) -> Effort:
+    def _on_support(
+        self, gram: Gram, dual: Dual, support: IntArray, rng: np.random.Generator
+    ) -> SolutionWork:
         """Solve roughly for the start's support vectors alone, then update the gradient of every row."""
         few, local = gram.part(support), dual.part(support)
         few.add(local.gradient, few.rows, local.u)

@@ -82,10 +82,10 @@ def solve_pivots(
 
     Source: Júdice and Pires 1994 (block principal pivoting); Hintermüller, Ito and Kunisch 2003.
     """
-    number = _gathered(component)
+    number = _gather_parts(component)
     order = np.argsort(number, kind="stable")
     ends = np.searchsorted(number[order], np.arange(int(number.max(initial=0)) + 2))
-    parts = [_Part(gram.part(order[a:b]), order[a:b], linear[order[a:b]]) for a, b in pairwise(ends)]
+    parts = [_PivotPart(gram.part(order[a:b]), order[a:b], linear[order[a:b]]) for a, b in pairwise(ends)]
     total = float(start.sum()) if equality else None
     sets = _Sets(start <= lower, start >= upper, np.zeros(len(start), bool))
     if not sets.free.any():
@@ -115,7 +115,7 @@ def solve_pivots(
     return Pivoted(into_box(u, lower, upper, total), gradient, settled, step, entries)
 
 
-def _gathered(component: IntArray) -> IntArray:
+def _gather_parts(component: IntArray) -> IntArray:
     """Return the part number (n,) of each row: parts are components, with small components combined."""
     _, component, sizes = np.unique(component, return_inverse=True, return_counts=True)
     few = np.where(sizes < PART_ROWS, sizes, 0)
@@ -163,7 +163,7 @@ class _Sets:
 
 
 @dataclass(slots=True)
-class _Part:
+class _PivotPart:
     """One part of the rows: its free coefficients as an affine function of b and its guarded coefficients."""
 
     gram: Gram
@@ -233,7 +233,7 @@ class _Part:
         gradient[self.index] = values
 
 
-def _bytes(parts: list[_Part], free: Array, guarded: Array) -> int:
+def _bytes(parts: list[_PivotPart], free: Array, guarded: Array) -> int:
     """Return the bytes of a step: arrays of the parts, and the larger of a factor and the joint problem."""
     frees = np.array([np.count_nonzero(free[part.index]) for part in parts])
     guards = np.array([np.count_nonzero(guarded[part.index]) for part in parts])
@@ -266,7 +266,7 @@ def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> Float64Array | None:
 
 
 def _joint(
-    parts: list[_Part],
+    parts: list[_PivotPart],
     lower: Float64Array,
     upper: Float64Array,
     u: Float64Array,

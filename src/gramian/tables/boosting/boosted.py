@@ -22,7 +22,7 @@ BLOCK_ROWS, UNSEEN = 2_000, 1e-4
 class Boosted:
     """Gradient boosting on encoded and scaled rows, whose one-hot groups are one number each.
 
-    trees : of the rows of :func:`joined`; groups : places of the one-hot groups; codes : a number for each
+    trees : of the rows of :func:`join_code`; groups : places of the one-hot groups; codes : a number for each
     place of a group, one group after the other; n_classes : 0 for numbers; classes : those that the trees
     have seen, of several classes one output each.
     """
@@ -52,7 +52,7 @@ class Boosted:
             rows = np.asarray(X.take(numbers[part]))
         else:
             rows = np.asarray(X.rows(part) if hasattr(X, "rows") else X[part])
-        values = self.trees.of(joined(rows, self.groups, self.codes))
+        values = self.trees.of(join_code(rows, self.groups, self.codes))
         return log_odds(values, self.classes, self.n_classes) if self.n_classes else values
 
 
@@ -64,7 +64,7 @@ def log_odds(values: Float64Array, classes: tuple[int, ...], n_classes: int) -> 
     return logs[:, 1:] - logs[:, :1] if n_classes == 2 else logs
 
 
-def joined(rows: Array, groups: tuple[tuple[int, ...], ...], codes: Float64Array) -> Float64Array:
+def join_code(rows: Array, groups: tuple[tuple[int, ...], ...], codes: Float64Array) -> Float64Array:
     """Return rows in which one column holds the code of a group's category; 0 is the code of none.
 
     These columns are behind the others, which keep their order.

@@ -15,6 +15,8 @@ class Contributions:
     both : of their mix with the best weights.
     error : standard error of kernel − both.
     kept : whether boosting is in the model, as the difference is larger than that.
+    boosting_alone : whether the kernel models are not asked, as ``both`` is less than 0.2 % below
+        ``boosting``: predictions are several times faster without them.
     """
 
     kernel: float
@@ -22,3 +24,4 @@ class Contributions:
     both: float
     error: float
     kept: bool
+    boosting_alone: bool = False

@@ -43,8 +43,9 @@ class HeldOutModel:
     """The model of a table without the rows that judge it.
 
     source : encoded and scaled rows; numbers : of the held-out rows; members, weights : kernel models and
-    their weights in the mean; boosted : boosting, None where there is none; answer : from the mean's and
-    boosting's values (m, outputs) to answers; loss : from answers and the rows' numbers to a loss.
+    their weights in the mean, no models where boosting alone answers; boosted : boosting, None where there
+    is none; answer : from the mean's and boosting's values (m, outputs) to answers; loss : from answers and
+    the rows' numbers to a loss.
     """
 
     source: RowSource
@@ -61,12 +62,11 @@ class HeldOutModel:
         Time: of the models' values of all changed rows.
         """
         rows, every = np.asarray(self.source.take(numbers)), [each for some in changes for each in some]
-        parts = [each.changed(rows, numbers, every) for each in self.members if each is not None]
-        means = sum(weight * part for weight, part in zip(self.weights, parts, strict=True))
         trees = None if self.boosted is None else self.boosted.changed(rows, numbers, every)
-        answers = [
-            self.answer(mean, None if trees is None else trees[j]) for j, mean in enumerate(np.asarray(means))
-        ]
+        parts = [each.changed(rows, numbers, every) for each in self.members if each is not None]
+        means = sum((weight * part for weight, part in zip(self.weights, parts, strict=False)), start=0.0)
+        means = np.asarray(means if parts else trees)
+        answers = [self.answer(mean, None if trees is None else trees[j]) for j, mean in enumerate(means)]
         before, after = answers[0], iter(answers[1:])
         found = []
         for some in changes:

@@ -19,7 +19,7 @@ from gramian.data.cells import CATEGORY
 from gramian.engine import Engine
 from gramian.estimator.answers import log_probabilities
 from gramian.estimator.labelled import LabelledRows
-from gramian.tables.boosting.boosted import Boosted, joined, log_odds
+from gramian.tables.boosting.boosted import Boosted, join_code, log_odds
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
 from gramian.tables.holdout import HoldOut
@@ -49,7 +49,7 @@ TIME_SHARE, TIMED_ROUNDS, TIMED_COLUMNS = 0.2, 3, 100
 
 
 @dataclass(frozen=True)
-class Setting:
+class TreeSetting:
     """Sizes of the trees, and whether categories are sets to them or ordered by the mean of their targets."""
 
     leaves: int = 16
@@ -59,7 +59,7 @@ class Setting:
 
 #: Settings that are compared at TRIED_RATE, the usual one first; then the best of them with categories as
 #: sets. A rate of 0.1 takes twice as long for no better choice on used_cars_us. Chosen by hand.
-SETTINGS = (Setting(), Setting(leaves=8), Setting(leaves=31, leaf_rows=20))
+SETTINGS = (TreeSetting(), TreeSetting(leaves=8), TreeSetting(leaves=31, leaf_rows=20))
 TRIED_RATE = 0.2
 
 
@@ -89,7 +89,7 @@ def with_boosting(
     most = max(2, parse_bytes(options["memory_budget"]) // (NUMBER_BYTES * rows.source.shape[1]))
     task = _Task.of(rows, groups, classes, seed)
 
-    def learner(numbers: IntArray, setting: Setting, rate: float) -> _Learner:
+    def learner(numbers: IntArray, setting: TreeSetting, rate: float) -> _Learner:
         drawn = numbers if len(numbers) <= most else np.sort(rng.choice(numbers, most, replace=False))
         return task.learner(drawn, setting, rate)
 
@@ -109,11 +109,11 @@ def with_boosting(
             weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
             most_tried = max(1, int(rounds * rate / TRIED_RATE))
             loss = cache(lambda each: _loss(learner(rest, each, TRIED_RATE), folds[0], most_tried))
-            setting = _chosen(SETTINGS, loss, weights)
+            setting = _choose_setting(SETTINGS, loss, weights)
             if any(len(group) > 2 for group in groups):  # of two levels one goes to either side anyway
-                setting = _chosen((setting, replace(setting, sets=True)), loss, weights)
+                setting = _choose_setting((setting, replace(setting, sets=True)), loss, weights)
         learners = [learner(np.setdiff1d(counted, fold), setting, rate) for fold in folds]
-        best = _grown(learners, folds, rounds, lambda done: late(done, len(folds) + 1))
+        best = _grow_rounds(learners, folds, rounds, lambda done: late(done, len(folds) + 1))
         if best is None:
             return None
         values: Float64Array | None = None
@@ -128,7 +128,7 @@ def with_boosting(
     return whole.boosted(best), values, unseen
 
 
-def _grown(
+def _grow_rounds(
     learners: Sequence[_Learner], folds: Sequence[IntArray], most: int, late: Callable[[int], bool]
 ) -> int | None:
     """Add rounds until more of them do not help on the rows that are left out; return the best number.
@@ -150,14 +150,14 @@ def _grown(
 
 def _loss(learner: _Learner, fold: IntArray, most: int) -> Float64Array:
     """Return the losses of the rows that are left out, with the number of rounds that is best for them."""
-    best = _grown([learner], [fold], most, lambda _: False)
+    best = _grow_rounds([learner], [fold], most, lambda _: False)
     assert best is not None
     return learner.row_losses(learner.boosted(best).of(learner.task.rows.source, fold), fold)
 
 
-def _chosen(
-    settings: Sequence[Setting], loss: Callable[[Setting], Float64Array], weights: Float64Array | None
-) -> Setting:
+def _choose_setting(
+    settings: Sequence[TreeSetting], loss: Callable[[TreeSetting], Float64Array], weights: Float64Array | None
+) -> TreeSetting:
     """Return the setting of least loss if it is clearly below that of the first, else the first."""
     losses = [loss(each) for each in settings]
     means = [float(np.average(each, weights=weights)) for each in losses]
@@ -186,7 +186,7 @@ class _Task:
         """Return encoded and scaled rows by their numbers."""
         return np.asarray(self.rows.source.take(numbers))
 
-    def learner(self, numbers: IntArray, setting: Setting, rate: float) -> _Learner:
+    def learner(self, numbers: IntArray, setting: TreeSetting, rate: float) -> _Learner:
         """Return boosting of the rows with these numbers, which has not begun."""
         targets = np.asarray(self.rows.targets)[numbers]
         weights = None if self.rows.weights is None else np.asarray(self.rows.weights[numbers], np.float64)
@@ -197,7 +197,7 @@ class _Task:
             wanted = np.eye(self.n_classes)[targets] if self.n_classes else targets
             means = level_means(features, self.take, numbers, wanted, weights)
             codes = np.array([value for each in means for value in each.values])
-        X = joined(self.take(numbers), self.groups, codes)
+        X = join_code(self.take(numbers), self.groups, codes)
         coded = np.arange(X.shape[1] - len(self.groups), X.shape[1])
         own = {
             "learning_rate": rate,
@@ -221,7 +221,7 @@ class _Learner:
     """
 
     task: _Task
-    setting: Setting
+    setting: TreeSetting
     X: Float64Array
     outputs: Array
     weights: Float64Array | None
@@ -252,7 +252,7 @@ class _Learner:
             return np.zeros(1)
         rows = self.task.rows
         weights = np.ones(len(numbers)) if rows.weights is None else rows.weights[numbers]
-        X, n_classes = joined(self.task.take(numbers), self.task.groups, self.codes), self.task.n_classes
+        X, n_classes = join_code(self.task.take(numbers), self.task.groups, self.codes), self.task.n_classes
         if not n_classes:
             stages = zip(*(model.staged_predict(X) for model in self.models), strict=True)
             return np.array([weights @ self.row_losses(np.column_stack(z), numbers) for z in stages])

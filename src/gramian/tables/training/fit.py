@@ -17,13 +17,13 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
-from gramian.metric.learning import PROGRESS, LearningSettings, Round, learn_metric
+from gramian.metric.learning import PROGRESS, MetricLearningSettings, Round, learn_metric
 from gramian.ridge.model import KernelModel
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
 from gramian.tables.boosting.boosted import Boosted
 from gramian.tables.boosting.contributions import Contributions
-from gramian.tables.effort import Effort
+from gramian.tables.effort import TableEffort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.importance.permutation import HeldOutModel
 from gramian.tables.importance.unseen import BoostedUnseen
@@ -39,7 +39,7 @@ from gramian.tables.training.member import (
     for_rounds,
     measure_pace,
     rows_in_share,
-    streamed,
+    stream_model,
 )
 from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.rounds import Rounds
@@ -55,7 +55,8 @@ BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
 #: one's. It is left out if its weight in the mean comes out below the second number. Chosen by hand.
 NEAR, LEAST_SHARE = 1.1, 0.1
-#: Least share by which logistic models must lower the held-out loss to be used. Chosen by hand.
+#: Least share by which logistic models, and kernel models beside boosting, must lower the held-out loss to be
+#: used: each makes predictions several times slower. Chosen by hand.
 LEAST_GAIN = 0.002
 #: With less time than this many rows need, no rounds are run. Chosen by hand.
 LEAST_ROUND_ROWS = 500
@@ -97,7 +98,8 @@ class LastFit:
 
         answer : from their values and those of boosting, if it is ``boosted``, to answers; loss : of these.
         """
-        members = [each.unseen for each in self.members]
+        alone = self.contributions is not None and self.contributions.boosting_alone
+        members = [] if alone else [each.unseen for each in self.members]
         trees = self.boosted_unseen if boosted else None
         return HeldOutModel(self.source, self.held, members, self.weights, trees, answer, loss)
 
@@ -116,7 +118,8 @@ class LastFit:
     def mixed(self, loss: HeldLoss) -> LastFit:
         """Return the mean of numbers with boosting, if that clearly lowers the held-out loss, else without.
 
-        The values are those of the mean.
+        Boosting has the weight 1 if the kernel models lower its loss by less than 0.2 %. The values are those
+        of the mean.
         """
         if self.boosted is None or self.boosted_values is None:
             return self
@@ -124,19 +127,22 @@ class LastFit:
         share, both = best_share(self.values, other, self.held, loss)
         gain = Gain.of_values(self.values, both, self.held, loss)
         kernel, boosting, mix = (loss(values, self.held) for values in (self.values, other, both))
-        parts = Contributions(kernel, boosting, mix, gain.error, gain.clear)
+        alone = gain.clear and mix > (1.0 - LEAST_GAIN) * boosting
+        parts = Contributions(kernel, boosting, mix, gain.error, gain.clear, alone)
         if not gain.clear:
             return replace(self, boosted=None, contributions=parts)
+        if alone:
+            share, both = 1.0, other
         return replace(self, values=both, share=share, contributions=parts)
 
     def calibrated(
         self, targets: ClassTargets, weights: Array | None
-    ) -> tuple[RidgeMean, Float64Array, Contributions | None]:
+    ) -> tuple[RidgeMean, LastFit, Float64Array]:
         """Return the mean of classifiers that gives calibrated log odds, with logistic models if they help.
 
-        They are left out if they lower the held-out log-loss by less than 0.2 %, and boosting if it does not
-        clearly lower it. Also return the probabilities (held, classes) of the held-out rows, and what
-        boosting contributes if there is any.
+        They are left out if they lower the held-out log-loss by less than 0.2 %, boosting if it does not
+        clearly lower it, and all models but boosting if they lower its loss by less than 0.2 %. Also return
+        this fit with what boosting contributes, and the probabilities (held, classes) of the held-out rows.
         """
         codes = targets.codes(slice(0, targets.shape[0]))[self.held]
         weights = None if weights is None else weights[self.held]
@@ -164,12 +170,14 @@ class LastFit:
             ]
             gain = Gain.of_rows(each[0], each[2], weights)
             kernel, boosting, both = (float(np.average(losses, weights=weights)) for losses in each)
-            contributions = Contributions(kernel, boosting, both, gain.error, gain.clear)
+            alone = gain.clear and both > (1.0 - LEAST_GAIN) * boosting
+            contributions = Contributions(kernel, boosting, both, gain.error, gain.clear, alone)
             if gain.clear:
-                found, boosted = joint, self.boosted
+                found, boosted = Calibration(0.0, boosting=1.0) if alone else joint, self.boosted
         trees = None if boosted is None else trees
         chances = np.exp(found.log_probabilities(values, others, trees))
-        return RidgeMean.of(models, self.weights, targets.classes, found, boosted), chances, contributions
+        mean = RidgeMean.of(models, self.weights, targets.classes, found, boosted)
+        return mean, replace(self, contributions=contributions), chances
 
 
 def last_fit(
@@ -179,7 +187,7 @@ def last_fit(
     loss: HeldLoss,
     *,
     holdout: HoldOut,
-    effort: Effort,
+    effort: TableEffort,
     learn: bool,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
@@ -250,7 +258,7 @@ def last_fit(
         factories, rounds = factories[:1], rounds[:1]
 
     def member(factory: ModelFactory, pace: Pace = pace) -> Member:
-        return exact(factory, held, rest, loss, pace) or streamed(factory, held, rest, loss, pace)
+        return exact(factory, held, rest, loss, pace) or stream_model(factory, held, rest, loss, pace)
 
     # A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
     # some of their steps do not run in parallel. If memory holds only one exact model, a second one would
@@ -269,11 +277,11 @@ def last_fit(
         if others is not None and not adds(others, first.values, first.held, loss):
             factories, rounds = factories[:1], rounds[:1]
         for factory in factories[1:]:
-            members.append(streamed(factory, held, rest, loss, pace) if alone else member(factory))
+            members.append(stream_model(factory, held, rest, loss, pace) if alone else member(factory))
     for each in members:
         each.model.memory_budget = options["memory_budget"]
     members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
-    fit = replace(_averaged(members, held, loss), source=rows.source)
+    fit = replace(_average(members, held, loss), source=rows.source)
     if trees is not None:
         fit = fit.beside(*trees)
         return fit.mixed(loss) if kind is KernelRidge else fit
@@ -330,7 +338,7 @@ def _rounds(
         pace,
         enough(factory),
     )
-    settings = LearningSettings(form=form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
+    settings = MetricLearningSettings(form=form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
     found = learn_metric(learner, factory.point.metric, settings)
     factory = replace(factory, point=replace(factory.point, metric=found.metric))
     best = Trial(factory, min(each.error for each in found.rounds), None)
@@ -348,10 +356,10 @@ def _rounds(
     return factory, found.rounds
 
 
-def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
+def _average(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     """Return the weighted mean of one or two models, with the weights that do best on the held-out rows."""
     if any(len(each.held) != len(members[0].held) for each in members):
-        members = [_narrowed(each, held) for each in members]
+        members = [_narrow(each, held) for each in members]
     first, second = members[0], members[-1]
     held = first.held
     if first is second:
@@ -367,7 +375,7 @@ def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     return LastFit((first, second), (1.0 - share, share), held, mean, rounds, short)
 
 
-def _narrowed(member: Member, held: IntArray) -> Member:
+def _narrow(member: Member, held: IntArray) -> Member:
     """Return a member with the values of these rows only."""
     places = np.searchsorted(member.held, held)
     part = member.logistic

@@ -10,7 +10,7 @@ from gramian._numerics import least_divisor
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY, EMPTY
-from gramian.data.tables import Table
+from gramian.data.tables import TableSource
 from gramian.tables.column import Column, LevelLookup
 from gramian.tables.empirical import distribution
 
@@ -26,7 +26,7 @@ MOST_LEVELS = 200_000
 def level_lookups(
     columns: Sequence[Column],
     order: Sequence[int],
-    table: Table,
+    table: TableSource,
     targets: Float64Array,
     weights: Array | None,
     folds: Sequence[IntArray],
@@ -75,7 +75,7 @@ def level_lookups(
     return tuple(found), np.column_stack(own) if own else np.zeros((n, 0))
 
 
-def _levels(table: Table, column: Column, place: int) -> tuple[list[str], IntArray]:
+def _levels(table: TableSource, column: Column, place: int) -> tuple[list[str], IntArray]:
     """Return the levels of a column and the number of each row's level, −1 if it is missing."""
     index, codes = dict[str, int](), np.full(table.shape[0], -1, np.intp)
     for where in row_slices(table.shape[0], table.block_rows):

@@ -131,12 +131,12 @@ def all_in_time(factories: list[ModelFactory], rest: IntArray, pace: Pace) -> bo
 # ---- streamed ------------------------------------------------------------------------------------
 
 
-def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member:
+def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member:
     """Return the model of all rows: penalties are compared on held-out rows, which are then added.
 
     Under a time limit the ranks are smaller, and if that does not suffice, fewer rows are used.
     """
-    model, used, smallest = _summed(factory, rest, pace)
+    model, used, smallest = _sum_first_part(factory, rest, pace)
     alpha, values = factory.point.alpha, np.zeros((0, 1))
     longest, least, best = 0.0, np.inf, None
     if len(held):
@@ -170,7 +170,7 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
     return Member(model, held, values, short=short, unseen=best)
 
 
-def _summed(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[Any, int, bool]:
+def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[Any, int, bool]:
     """Return a model of the largest possible sizes, with the sums of the first part of the rows.
 
     Memory and time limit the sizes. Also return how many rows that part has, and whether the sizes are the

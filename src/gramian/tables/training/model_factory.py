@@ -12,12 +12,12 @@ from gramian._budget import parse_bytes
 from gramian._numerics import unit_roundoff
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.approximations.choice import shrink
+from gramian.approximations.auto import shrink
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.compression.training import float32_alpha
-from gramian.data.taken import TakenRows
+from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets, NumberTargets
@@ -31,7 +31,7 @@ from gramian.ridge.model import KernelModel
 from gramian.ridge.partial_fit import without_fit_data
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.tables.effort import DEFAULT, EFFORTS, Effort
+from gramian.tables.effort import DEFAULT, EFFORTS, TableEffort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.small_problem import Point
 
@@ -64,7 +64,7 @@ class ModelFactory:
     point: Point
     options: dict[str, Any]
     holdout: HoldOut = field(default_factory=HoldOut)
-    effort: Effort = EFFORTS[DEFAULT]
+    effort: TableEffort = EFFORTS[DEFAULT]
 
     def model(self, approximation: Any, metric: Metric | None = None) -> Any:
         return self.kind(
@@ -106,10 +106,10 @@ class ModelFactory:
         model = self.model(approximation)
         try:
             if streamed:
-                rows = TakenRows(self.rows.source, numbers)
+                rows = SubsetRows(self.rows.source, numbers)
                 plan, *_ = plan_sums(FitSetup.of(model), rows, self._n_outputs, model.alpha, stream=True)
             else:
-                plan = model.plan(TakenRows(self.rows.source, numbers), self.rows.targets[numbers])
+                plan = model.plan(SubsetRows(self.rows.source, numbers), self.rows.targets[numbers])
         except BudgetError:
             return None
         found: Plan = plan
@@ -206,7 +206,7 @@ class ModelFactory:
         )
 
     def values(self, model: KernelModel, numbers: IntArray) -> Float64Array:
-        source = TakenRows(self.rows.source, numbers)
+        source = SubsetRows(self.rows.source, numbers)
         return model.values(source, Engine(self.options["n_jobs"]))
 
 

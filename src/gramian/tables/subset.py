@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from gramian._typing import IntArray
-from gramian.data.tables import Block, Table
+from gramian.data.tables import TableBlock, TableSource
 
 
-class TakenTable(Table):
+class SubsetTable(TableSource):
     """The rows of ``table`` with these numbers, in this order; nothing is copied until it is read.
 
     >>> import numpy as np
     >>> from gramian.data.tables import as_table
-    >>> taken = TakenTable(as_table([["a"], ["b"], ["c"]]), np.array([2, 0]))
+    >>> taken = SubsetTable(as_table([["a"], ["b"], ["c"]]), np.array([2, 0]))
     >>> taken.shape, taken.block(slice(0, 1)).cells(0, "0", False).levels
     ((2, 1), ('c',))
     """
 
-    def __init__(self, table: Table, numbers: IntArray) -> None:
+    def __init__(self, table: TableSource, numbers: IntArray) -> None:
         self.shape, self.names = (len(numbers), table.shape[1]), table.names
         self._table, self._numbers = table, numbers
         for name in ("reads_ahead", "read_bytes", "row_bytes"):
@@ -28,6 +28,6 @@ class TakenTable(Table):
         """Whether columns are matched by their names."""
         return self._table.named
 
-    def block(self, where: slice | IntArray) -> Block:
+    def block(self, where: slice | IntArray) -> TableBlock:
         """Return some rows."""
         return self._table.block(self._numbers[where])

@@ -18,7 +18,7 @@ from gramian.landmarks.partition import Partition
 
 
 @dataclass(frozen=True)
-class GivenBuilder(Builder):
+class PrebuiltBuilder(Builder):
     """Builder that returns the features of a map that was fitted before, on any rows.
 
     ``sizes`` is the builder that made them; plans and model files read the sizes from it.
@@ -60,4 +60,4 @@ class GivenBuilder(Builder):
 
 def sizes_of(builder: Builder) -> Builder:
     """Return the builder that defines a model's sizes: for a given map, the builder that made it."""
-    return builder.sizes if isinstance(builder, GivenBuilder) else builder
+    return builder.sizes if isinstance(builder, PrebuiltBuilder) else builder

@@ -10,11 +10,11 @@ from gramian._typing import IntArray, Rows
 from gramian.data.source import RowSource
 
 
-class TakenRows:
+class SubsetRows:
     """The rows of ``source`` with these numbers, in this order; nothing is copied until it is read.
 
     >>> from gramian.data.source import ArraySource
-    >>> rows = TakenRows(ArraySource(np.arange(6.0).reshape(3, 2)), np.array([2, 0]))
+    >>> rows = SubsetRows(ArraySource(np.arange(6.0).reshape(3, 2)), np.array([2, 0]))
     >>> rows.shape, rows.rows(slice(0, 1))
     ((2, 2), array([[4., 5.]]))
     """

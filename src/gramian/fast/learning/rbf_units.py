@@ -9,7 +9,7 @@ import numpy as np
 from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array, FloatArray
 from gramian.fast.bumps import bumps_in_place, denominators
-from gramian.fast.learning.loss import Leaf, State, Targets, settle
+from gramian.fast.learning.loss import LeafRows, State, WeightedTargets, settle
 from gramian.landmarks.rules import lloyd
 
 #: Sets the first scale of the units: s² = START_SPREAD / (2 · mean squared distance to the nearest centre).
@@ -66,14 +66,16 @@ def units_at(points: Float64Array, centers: Float64Array, log_scales: Float64Arr
     return found
 
 
-def first_units(points: FloatArray, targets: Targets, n_units: int, rng: np.random.Generator) -> Units:
+def first_units(
+    points: FloatArray, targets: WeightedTargets, n_units: int, rng: np.random.Generator
+) -> Units:
     """Return units to start from: k-means centres, one common scale, optimal weights.
 
     points : (n, r); n_units : u, at most n are used; 0 gives the linear part alone. Time O(n u r + n u²).
     """
     n, r = points.shape
     n_units = min(n_units, n)
-    leaf = Leaf.of(points, targets)
+    leaf = LeafRows.of(points, targets)
     if n_units:
         some = np.arange(n) if n <= CENTRE_ROWS else rng.choice(n, CENTRE_ROWS, replace=False)
         drawn = points[some]
@@ -87,12 +89,12 @@ def first_units(points: FloatArray, targets: Targets, n_units: int, rng: np.rand
     return Units.of(settle(leaf, centers, scales, rounds=START_TARGET_ROUNDS))
 
 
-def sharpest(leaf: Leaf, Q: Float64Array | None = None) -> float:
+def sharpest(leaf: LeafRows, Q: Float64Array | None = None) -> float:
     """Return the largest log s that float32 predicts accurately; 0 if all points are the origin."""
     return _log_scale(leaf.size(Q), SHARPEST)
 
 
-def flattest(leaf: Leaf, Q: Float64Array | None = None) -> float:
+def flattest(leaf: LeafRows, Q: Float64Array | None = None) -> float:
     """Return the log s below which a unit is 1 at all points up to rounding."""
     return _log_scale(leaf.size(Q), unit_roundoff(np.float64))
 

@@ -24,7 +24,7 @@ from gramian._typing import Array
 from gramian.cli.opening import Opened
 from gramian.cli.table_training import choice
 from gramian.comparison import CONTENDERS, Measured, SearchResult, error_of, measure, search
-from gramian.comparison.contenders import Shape
+from gramian.comparison.contenders import ProblemFacts
 from gramian.comparison.quiet_threads import quiet_children
 from gramian.exceptions import InputError
 from gramian.reporting.scores import CLASSIFICATION, trivial
@@ -63,7 +63,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Split:
+class TrainAndTest:
     """Training rows and held-out rows: arrays of numbers or Arrow tables."""
 
     X: Any
@@ -71,7 +71,7 @@ class Split:
     X_test: Any
     y_test: Array
 
-    def encoded(self) -> Split:
+    def encoded(self) -> TrainAndTest:
         """Return the rows as numbers, by columns learned from the training rows; arrays stay unchanged."""
         if isinstance(self.X, np.ndarray):
             return self
@@ -106,7 +106,7 @@ class Entry:
         return self.search_seconds + self.fit_seconds
 
 
-def checked(rules: Rules, X: Opened, y: Array) -> None:
+def check_rows(rules: Rules, X: Opened, y: Array) -> None:
     """Raise for data that one of the methods cannot handle."""
     if X.storage.sparse:
         raise InputError(
@@ -117,7 +117,7 @@ def checked(rules: Rules, X: Opened, y: Array) -> None:
         raise InputError("the target has one class only. Pass rows of two classes or more.")
 
 
-def tabular(held: Split, rules: Rules) -> Entry:
+def tabular(held: TrainAndTest, rules: Rules) -> Entry:
     """Return the result of the table model, whose search is part of its fit."""
     kind = TabularClassifier if rules.task == CLASSIFICATION else TabularRegressor
     model = kind(
@@ -135,7 +135,7 @@ def tabular(held: Split, rules: Rules) -> Entry:
     return replace(_with(entry, measured, told), fit_seconds=fit_seconds)
 
 
-def searched(name: str, held: Split, rules: Rules) -> SearchResult:
+def search_settings(name: str, held: TrainAndTest, rules: Rules) -> SearchResult:
     """Search a method's settings on the training rows."""
     with threadpool_limits(rules.threads):
         return search(
@@ -148,15 +148,15 @@ def searched(name: str, held: Split, rules: Rules) -> SearchResult:
         )
 
 
-def fitted(
-    name: str, settings: dict[str, Any], held: Split, rules: Rules
+def fit_and_score(
+    name: str, settings: dict[str, Any], held: TrainAndTest, rules: Rules
 ) -> tuple[Measured, tuple[str, ...]]:
     """Fit a method to all training rows and score it; return its measurements and its warnings."""
-    shape = Shape.of(rules.task, held.X, rules.seed)
+    shape = ProblemFacts.of(rules.task, held.X, rules.seed)
     return measured_fit(CONTENDERS[name].make(settings, shape), held, rules)
 
 
-def measured_fit(model: Any, held: Split, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
+def measured_fit(model: Any, held: TrainAndTest, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
     """Fit a model and score it; return its measurements and its warnings."""
     with warnings.catch_warnings(record=True) as told, threadpool_limits(rules.threads):
         warnings.simplefilter("always")
@@ -170,7 +170,7 @@ def in_fresh_process(work: Callable[..., Result], *arguments: Any) -> Result:
         return pool.submit(work, *arguments).result()
 
 
-def contend(name: str, held: Split, rules: Rules) -> Entry:
+def contend(name: str, held: TrainAndTest, rules: Rules) -> Entry:
     """Search a method's settings, fit it to all rows with the best of them, and measure that.
 
     An error of one method is recorded in its entry, so that the others are still shown.
@@ -183,8 +183,8 @@ def contend(name: str, held: Split, rules: Rules) -> Entry:
         if name == OURS:
             return in_fresh_process(tabular, held, rules)
         numbers = held.encoded()
-        found = in_fresh_process(searched, name, numbers, rules)
-        measured, told = in_fresh_process(fitted, name, found.settings, numbers, rules)
+        found = in_fresh_process(search_settings, name, numbers, rules)
+        measured, told = in_fresh_process(fit_and_score, name, found.settings, numbers, rules)
     except BrokenProcessPool:
         why = "its process was ended by the system, most likely because memory ran out"
         return replace(entry, failure=why)
@@ -215,7 +215,7 @@ def _with(entry: Entry, measured: Measured, told: tuple[str, ...]) -> Entry:
     )
 
 
-def entries(held: Split, rules: Rules) -> Iterator[Entry]:
+def entries(held: TrainAndTest, rules: Rules) -> Iterator[Entry]:
     """Yield the result of each method, one after the other."""
     for name in METHODS:
         yield contend(name, held, rules)
@@ -224,12 +224,12 @@ def entries(held: Split, rules: Rules) -> Iterator[Entry]:
 # ---- output ------------------------------------------------------------------------------------
 
 
-def summary(found: Sequence[Entry], held: Split, rules: Rules) -> Summary:
+def summary(found: Sequence[Entry], held: TrainAndTest, rules: Rules) -> Summary:
     """Return the table of results, best first, with settings, facts and warnings."""
     ranked = sorted(found, key=lambda one: math.inf if math.isnan(one.error) else one.error)
     good = [entry for entry in ranked if entry.failure is None]
     columns = ("method", "error", "in search", "search", "fit", "predict", "peak", "model")
-    chosen = tuple((entry.method, _tried(entry), _settings(entry)) for entry in good)
+    chosen = tuple((entry.method, _tried_text(entry), _settings(entry)) for entry in good)
     n, held_out, d = len(held.y), len(held.y_test), held.X.shape[1]
     facts = (
         ("rows", f"{n:,} to learn from, {held_out:,} held out, {d:,} columns"),
@@ -249,7 +249,7 @@ def summary(found: Sequence[Entry], held: Split, rules: Rules) -> Summary:
     )
 
 
-def record(found: Sequence[Entry], held: Split, rules: Rules, data: str) -> dict[str, Any]:
+def record(found: Sequence[Entry], held: TrainAndTest, rules: Rules, data: str) -> dict[str, Any]:
     """Return all results as numbers and texts that JSON can hold."""
     methods = [{name: _plain(value) for name, value in asdict(entry).items()} for entry in found]
     return {
@@ -271,7 +271,7 @@ def record(found: Sequence[Entry], held: Split, rules: Rules, data: str) -> dict
     }
 
 
-def trivial_error(held: Split, task: str) -> float:
+def trivial_error(held: TrainAndTest, task: str) -> float:
     """Return the error of the training mean, or of the most frequent class."""
     return error_of(task, held.y_test, trivial(task, held.y, len(held.y_test)))
 
@@ -280,7 +280,7 @@ def _error_name(task: str) -> str:
     return "share of wrong classes" if task == CLASSIFICATION else "RMSE over the deviation of the target"
 
 
-def _error_text(held: Split, task: str) -> str:
+def _error_text(held: TrainAndTest, task: str) -> str:
     simple = "the most frequent class" if task == CLASSIFICATION else "the mean"
     return f"{_error_name(task)} on the held-out rows ({simple}: {trivial_error(held, task):.4g})"
 
@@ -311,7 +311,7 @@ def _verdict(ranked: Sequence[Entry]) -> str:
     )
 
 
-def _tried(entry: Entry) -> str:
+def _tried_text(entry: Entry) -> str:
     return f"{entry.tried:,}" + (f" ({entry.failed} failed)" if entry.failed else "")
 
 

@@ -1,4 +1,4 @@
-"""The kind of a teacher: whether a model, a function or an array of answers teaches classes or numbers."""
+"""Teachers made of models, functions or arrays of answers, and whether they teach classes or numbers."""
 
 from __future__ import annotations
 

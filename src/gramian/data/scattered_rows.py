@@ -40,7 +40,7 @@ class Senders(Protocol):
         """Return a future's result."""
 
 
-class SentRows(Partitioned):
+class ScatteredRows(Partitioned):
     """A row source of this machine, with at most two parts for each thread in transit at a time.
 
     Results come back part by part, in the order of the rows.

@@ -1,4 +1,4 @@
-"""Lessons: rows with values to learn, and the teacher who gave the values."""
+"""Training set of a fast model: rows, the values to learn, and the teacher who gave them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gramian._typing import Float64Array, IntArray
-from gramian.fast.learning.loss import Targets
+from gramian.fast.learning.loss import WeightedTargets
 from gramian.fast.learning.metric import Teacher
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class TrainingSet:
     """Rows (n, d), values (n, outputs), weights, and the teacher if there is one.
 
     low, high : bounds that the values were clipped to; None for regression.
@@ -25,18 +25,18 @@ class Lesson:
     low: float | None = None
     high: float | None = None
 
-    def some(self, mine: IntArray) -> Lesson:
-        """Return the lesson with some of its rows."""
+    def some(self, mine: IntArray) -> TrainingSet:
+        """Return the training set of some of the rows."""
         return replace(self, rows=self.rows[mine], values=self.values[mine], weights=self.weights[mine])
 
-    def at(self, rows: Float64Array) -> Lesson:
-        """Return the teacher's lesson at other rows, each with the mean weight."""
+    def at(self, rows: Float64Array) -> TrainingSet:
+        """Return a training set of other rows, with the teacher's values and the mean weight."""
         weights = np.full(len(rows), self.weights.mean())
         return replace(self, rows=rows, values=self.asked(rows), weights=weights)
 
-    def targets(self) -> Targets:
+    def targets(self) -> WeightedTargets:
         """Return the values with their weights and bounds."""
-        return Targets(self.values, self.weights, self.low, self.high)
+        return WeightedTargets(self.values, self.weights, self.low, self.high)
 
     def left(self, outputs: Float64Array) -> float:
         """Return the loss Σ_i w_i ‖t_i − f_i‖² of outputs f, clipped to the same bounds as the targets t.
@@ -54,8 +54,8 @@ class Lesson:
         return values if self.low is None or self.high is None else np.clip(values, self.low, self.high)
 
 
-def together(parts: list[Lesson]) -> Lesson:
-    """Return one lesson with the rows of several, which have the teacher of the first."""
+def together(parts: list[TrainingSet]) -> TrainingSet:
+    """Return one training set with the rows of several, which have the teacher of the first."""
     rows, values, weights = (
         np.concatenate(arrays)
         for arrays in zip(*((part.rows, part.values, part.weights) for part in parts), strict=True)

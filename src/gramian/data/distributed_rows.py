@@ -159,8 +159,8 @@ class TaskParts(Partitioned):
         columns = [own._parts, *(self._beside(values, own) for values in beside)]
         # Depends on the number of all rows, so that a resumed pass continues with the same rounds.
         least = min(TASK_ROWS, -(-self._starts[-1] // (ROUND_TASKS * threads)))
-        size = max(ROUND_TASKS * threads, -(-len(part_work.grouped(self._lengths, least)) // ROUNDS))
-        groups = part_work.grouped(own._lengths, least)
+        size = max(ROUND_TASKS * threads, -(-len(part_work.group_parts(self._lengths, least)) // ROUNDS))
+        groups = part_work.group_parts(own._lengths, least)
         there, shown = self.cluster.sent(work), _Shown(progress)
         with self.cluster.telling(shown.told) as tell:
             for some in row_slices(len(groups), size):

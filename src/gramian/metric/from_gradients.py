@@ -4,18 +4,18 @@ With M (d × d, or its diagonal) the metric's squared scales are those of M to a
 
     T Tᵀ ∝ Σ_j max((λ_j/λ_max)^p, floor) v_j v_jᵀ,       ∝ so that E ‖T(x − z)‖² = E ‖x − z‖².
 
-**Power.** p = 0 is the distance as it was, p = 1 that in which f changes alike in every direction (for a
-linear f: the projection on its gradient). Between them p = 1/2 trusts the estimate half way.
+**Power.** p = 0 leaves the distance unchanged. With p = 1, f changes equally fast in every direction (for a
+linear f the metric projects on its gradient). p = 1/2 lies between the two, for an estimate M that is noisy.
 
-**Floor.** A direction along which f did not change is not one along which it cannot: M is a mean over
-rows that were seen, of a model that has already been told not to look there. Without a floor such a direction
-is crushed to nothing, rows that differ only along it become one point, and the model fits their different
-targets by large coefficients of opposite signs; a new row that lies off the training rows there, by a
-rounding even, gets them uncancelled. The next M is made of those gradients, and the rounds run away. With
-the floor two rows never come closer than √floor times what they would be in the strongest direction.
+**Floor.** f may vary along a direction even if the training rows show no change there: M is a mean over the
+training rows, of a model whose metric may already have shrunk that direction. Without a floor the direction
+vanishes, rows that differ only along it become one point, and the model fits their different targets by large
+coefficients of opposite signs. These do not cancel in a new row that lies off the training rows in this
+direction, even by a rounding error. The next M is made of those gradients, and the rounds diverge. With the
+floor, a difference along any direction counts at least √floor times as much as along the strongest one.
 
-**Normalisation.** The mean squared distance of two rows stays what it was, so that a bandwidth means what it
-meant: what is gained by one feature is taken from the others.
+**Normalisation.** The mean squared distance of two rows stays the same, so that a bandwidth keeps its
+meaning: if one feature counts more, the others count less.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gramian._typing import Float64Array
 from gramian.exceptions import InputError
 from gramian.metric.metric import Metric
 
-#: Squared scales under this part of the largest are raised to it: scales differ by a factor of 100 at most.
+#: Least squared scale, as a fraction of the largest: scales differ by a factor of 100 at most.
 FLOOR = 1e-4
 
 

@@ -54,7 +54,7 @@ class UnreadableRow(Exception):
 
 
 @contextmanager
-def explained(name: str, first: int, n_rows: int | None = None) -> Iterator[None]:
+def explain_errors(name: str, first: int, n_rows: int | None = None) -> Iterator[None]:
     """Turn a parser's error into one that names file and row and quotes the parser."""
     try:
         yield

@@ -11,7 +11,7 @@ AS_STORED = "as stored"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FileOptions:
     """Options of ``open_data``, in the form that the formats read."""
 
     target: str | tuple[str, ...] | None = None
@@ -49,7 +49,7 @@ class Choice:
             return ()
         return (self.target,) if isinstance(self.target, str) else self.target
 
-    def for_columns(self, names: Collection[str]) -> Choice:
+    def for_columns(self, names: Collection[str]) -> FileOptions:
         """Return the choice for rows with these columns; an earlier source's target needs all its columns."""
         taken = replace(self, target=self.target_like)
         known = self.target is None and all(name in names for name in taken.targets)

@@ -1,4 +1,4 @@
-"""Rows to learn from: a lesson's own and synthetic rows between them, each labelled by the teacher once."""
+"""Rows of a training set and synthetic rows between them, each labelled once by the teacher."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from gramian._random import children
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.fast.learning.lesson import Lesson, together
-from gramian.fast.learning.loss import Targets
+from gramian.fast.learning.loss import WeightedTargets
 from gramian.fast.learning.metric import inverse_spread
+from gramian.fast.learning.training_set import TrainingSet, together
 from gramian.fast.serving.router import TreeRouter, fit_router
 
 #: A copy of a row lies up to this fraction of the way to another row of its cell. Chosen by hand, as are the
@@ -72,21 +72,21 @@ def between(
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class AugmentedRows:
     """Rows to learn from, centred and in units of the features' spread, float32 (n, d), and their targets."""
 
     scaled: FloatArray
-    targets: Targets
+    targets: WeightedTargets
 
-    def some(self, count: int) -> Rows:
+    def some(self, count: int) -> AugmentedRows:
         """Return the first rows."""
         targets = replace(
             self.targets, values=self.targets.values[:count], weights=self.targets.weights[:count]
         )
-        return Rows(self.scaled[:count], targets)
+        return AugmentedRows(self.scaled[:count], targets)
 
     @classmethod
-    def together(cls, parts: list[Rows]) -> Rows:
+    def together(cls, parts: list[AugmentedRows]) -> AugmentedRows:
         """Return the rows of several, one after the other."""
         if len(parts) == 1:
             return parts[0]
@@ -100,11 +100,11 @@ class Rows:
 
 
 class Pool:
-    """The rows of a lesson in a random order, and after them copies, labelled when they are first asked for.
+    """The rows of a training set in random order, then synthetic rows, labelled when they are first needed.
 
     All shapes learn from a beginning of the same rows, so that the teacher answers for each of them once.
-    Half of the copies lie within cells of equal numbers of rows (leaves of a tree in the directions of the
-    metric), half between any two rows: these teach which features to ignore.
+    Half of the synthetic rows lie within cells of equal numbers of rows (leaves of a tree in the directions
+    of the metric), half between any two rows: these teach which features to ignore.
 
     center, spread : of the features; Q : (d, r), directions of the metric in units of the spread. Memory
     O(rows · (d + outputs)), float32.
@@ -112,7 +112,7 @@ class Pool:
 
     def __init__(
         self,
-        lesson: Lesson,
+        lesson: TrainingSet,
         center: Float64Array,
         spread: Float64Array,
         Q: Float64Array,
@@ -124,11 +124,11 @@ class Pool:
         self._known = self._scaled(self.lesson)
         self._two, self._Q = two_valued(lesson.rows), Q
 
-    def joined(self, more: Lesson) -> Pool:
+    def joined(self, more: TrainingSet) -> Pool:
         """Return a pool that begins with more rows, of the same teacher."""
         pool = copy(self)
         pool.lesson = together([self.lesson, more])
-        pool._known = Rows.together([self._scaled(more), self._known])
+        pool._known = AugmentedRows.together([self._scaled(more), self._known])
         return pool
 
     @property
@@ -138,7 +138,7 @@ class Pool:
             return len(self.lesson.rows)
         return max(len(self.lesson.rows), NUMBERS // self.lesson.rows.shape[1])
 
-    def rows(self, count: int) -> Rows:
+    def rows(self, count: int) -> AugmentedRows:
         """Return the first ``count`` rows, or as many as there are."""
         count = min(count, self.most)
         blocks = [self._known]
@@ -146,7 +146,7 @@ class Pool:
         while missing > 0:
             blocks.append(self._block())
             missing -= len(blocks[-1].scaled)
-        self._known = Rows.together(blocks)
+        self._known = AugmentedRows.together(blocks)
         return self._known.some(count)
 
     @cached_property
@@ -162,7 +162,7 @@ class Pool:
             for cells in (fine, [np.arange(n)])
         ]
 
-    def _block(self) -> Rows:
+    def _block(self) -> AugmentedRows:
         """Return some more copies with the teacher's answers."""
         rng = self._rng
         parts = []
@@ -181,10 +181,10 @@ class Pool:
             )
         )
 
-    def _scaled(self, lesson: Lesson) -> Rows:
+    def _scaled(self, lesson: TrainingSet) -> AugmentedRows:
         scaled = ((lesson.rows - self.center) * self.inverse).astype(np.float32)
         values = lesson.values.astype(np.float32)
-        return Rows(scaled, Targets(values, lesson.weights, lesson.low, lesson.high))
+        return AugmentedRows(scaled, WeightedTargets(values, lesson.weights, lesson.low, lesson.high))
 
 
 def members(router: TreeRouter, points: FloatArray) -> list[IntArray]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gramian._typing import Float64Array, IntArray
 from gramian.data.arrow import is_number
-from gramian.data.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed
+from gramian.data.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed_kinds_error
 from gramian.data.values import LARGEST, overflow
 from gramian.tables.column import Column, date_cells, number_cells, refuse_infinity
 from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
@@ -32,7 +32,7 @@ MOST_LOST, FEW_LOST = 0.05, 20
 CONSTANT, NO_VALUES, NO_REPEATS, GROUPS = "constant", "no values", "no repeats", "groups"
 
 
-class Tally:
+class ColumnStatistics:
     """Counts of one column, added block by block.
 
     Memory: the sampled values; for a category, at most 131,072 counts and those of a block. In a column with
@@ -52,14 +52,12 @@ class Tally:
         self.lost = 0.0
         self.sampled: list[Float64Array] = []
         self.sampled_weights: list[Float64Array] | None = None
-        self.dated = {order: Tally(name, place, ()) for order in orders}
-        self.read = Tally(name, place, ()) if self.dated else None  # text as numbers
+        self.dated = {order: ColumnStatistics(name, place, ()) for order in orders}
+        self.read = ColumnStatistics(name, place, ()) if self.dated else None  # text as numbers
         self.marked = False
         self.undeclared = True
-        self.levels, self.lost_share = (
-            0,
-            0.0,
-        )  # of a category: values, share of the rows without their own place
+        # Of a category: the number of values, and the share of the rows without their own place.
+        self.levels, self.lost_share = 0, 0.0
 
     def add(self, cells: Cells, rows: slice, sample: IntArray, weights: Float64Array | None = None) -> None:
         """Add the cells of some rows; ``sample`` are the rows among them (from 0) whose values are kept.
@@ -132,7 +130,7 @@ class Tally:
     def _settle_kind(self, cells: Cells) -> None:
         kinds = {self.kind, cells.kind}
         if EMPTY not in kinds and len(kinds) > 1 and kinds != {BOOLEAN, NUMERIC}:
-            raise mixed(self.name, self.kind, self.example, cells.kind, cells.example)
+            raise mixed_kinds_error(self.name, self.kind, self.example, cells.kind, cells.example)
         if self.kind == EMPTY:
             self.kind, self.example, self.holds = cells.kind, cells.example, cells.holds
         elif kinds == {BOOLEAN, NUMERIC}:

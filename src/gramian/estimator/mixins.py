@@ -17,7 +17,7 @@ from gramian.estimator.summaries import Fact, class_facts
 
 
 class Classifier(ClassifierMixin):
-    """A classifier, of which ``score`` takes the labels of a row source from the source."""
+    """A classifier whose ``score`` can take labels from a row source."""
 
     _learns: tuple[str, ...] = ("classes_",)
 
@@ -33,7 +33,7 @@ class Classifier(ClassifierMixin):
 
 
 class Regressor(MultiOutputMixin, RegressorMixin):
-    """A regressor, of which ``score`` takes the targets of a row source from the source."""
+    """A regressor whose ``score`` can take targets from a row source."""
 
     _learns: tuple[str, ...] = ("_flat",)  # whether y had one dimension
 

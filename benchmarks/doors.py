@@ -1,0 +1,253 @@
+"""Numbers of the four doors (tables, fast models, kernels at scale, papers), from stored results alone.
+
+python benchmarks/doors.py
+
+Writes every block between ``<!-- measured: NAME -->`` and ``<!-- end -->`` of the README and of docs/ whose
+name is in BLOCKS, and measures nothing. The results are those of tables.py, frontier.py, side_by_side.py,
+gp.py and reproduce.py; run this after any of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+ROOT, RESULTS = HERE.parent, HERE / "results"
+MARKED = re.compile(r"(<!-- measured: ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+@cache
+def stored(name: str) -> list[dict[str, Any]]:
+    """Return the lines of a file of results."""
+    texts = (RESULTS / name).read_text(encoding="utf-8").splitlines()
+    return [json.loads(text) for text in texts]
+
+
+@dataclass(frozen=True)
+class Door:
+    """A way into the library: who takes it, the page, and one measurement."""
+
+    title: str
+    page: str  #: in docs/, without the suffix
+    has: str
+    calls: str
+    measured: str
+
+
+@cache
+def doors() -> list[Door]:
+    """Return the four doors."""
+    return [
+        Door(
+            "Tables",
+            "tables",
+            "a CSV file or a frame, and CatBoost in mind",
+            "`TabularRegressor`, `TabularClassifier`",
+            of_tables(),
+        ),
+        Door(
+            "Make it fast",
+            "make-any-model-fast",
+            "a model that answers too slowly",
+            "`compress`, `export`",
+            of_fast_models(),
+        ),
+        Door(
+            "Kernels at scale",
+            "kernels-at-scale",
+            "a hundred thousand rows of numbers or more, and ridge, an SVM or a Gaussian process in mind",
+            "`KernelRidge`, `KernelSVC`, `GaussianProcessRegressor`",
+            of_kernels(),
+        ),
+        Door(
+            "Papers",
+            "papers/index",
+            "a paper to reproduce (MEKA, BBF, KALS, DC-Pred++)",
+            "`MEKA`, `BlockBasis`, `KALS`, `DCPredClassifier`",
+            of_papers(),
+        ),
+    ]
+
+
+def of_tables() -> str:
+    from suite.results import read
+    from suite.table_methods import OURS, REFERENCE
+    from suite.table_run import TABLE_KEY
+    from suite.table_summary import Tables, places
+
+    tables = Tables.of(read(RESULTS / "tables.jsonl", TABLE_KEY))
+    found = {place.method: place for place in places(tables, list(tables.facts))}
+    ranked = [place for place in found.values() if np.isfinite(place.rank)]
+    ours, theirs = found[OURS], found[REFERENCE]
+    return (
+        f"Mean rank {ours.rank:.2f} of {len(ranked)} methods on {len(tables.facts)} sets with defaults, "
+        f"CatBoost's {theirs.rank:.2f}"
+    )
+
+
+def of_fast_models() -> str:
+    from serving.page import gain
+
+    found = gain(stored("frontier.jsonl"))
+    assert found is not None
+    return (
+        f"Median of {found.n_sets} sets: {found.speed:.0f} times as fast as the slow model, with "
+        f"{found.error:.2f} times its error; on {found.n_beaten} of them another library errs less and is no "
+        "slower"
+    )
+
+
+def of_kernels() -> str:
+    lines = [line for line in stored("papers.jsonl") if line["item"] == "two million rows"]
+    found = {(line["method"], line["measure"]): line["value"] for line in lines}
+    rows = lines[0]["setting"]["rows"]
+
+    def text(method: str) -> str:
+        error, seconds, peak = (found[method, name] for name in ("test rmse", "fit seconds", "peak MB"))
+        return f"RMSE {error:.3f} in {seconds:.0f} s and {peak:.0f} MB"
+
+    threads = lines[0]["machine"].rpartition(", ")[2]
+    return (
+        f"{rows:,} rows, {threads}, same gamma and alpha: {text('multi-resolution')}; Nyström with 1,000 "
+        f"landmarks {text('Nyström').removeprefix('RMSE ')}"
+    )
+
+
+def of_papers() -> str:
+    lines = [line for line in stored("papers.jsonl") if line["published"] is not None]
+    papers = {line["paper"] for line in lines}
+    return f"{len(lines)} published numbers of {len(papers)} papers, each beside ours"
+
+
+def door_table(docs: str) -> list[str]:
+    """Return the doors as a table, for a page from which ``docs`` leads to the folder of the pages."""
+    rows = ["| you have | door | call | measured |", "|---|---|---|---|"]
+    rows += [
+        f"| {door.has} | [{door.title}]({docs}{door.page}.md) | {door.calls} | {door.measured} |"
+        for door in doors()
+    ]
+    return rows
+
+
+def door_cards(_: str) -> list[str]:
+    """Return the doors as the first cards of the site."""
+    cards = ["::::{grid} 1 2 2 2", ":gutter: 3", ""]
+    for door in doors():
+        cards += [f":::{{grid-item-card}} {door.title}", f":link: {door.page}", ":link-type: doc", ""]
+        cards += [f"You have {door.has}. Call {door.calls}.", "", "+++", f"{door.measured}.", ":::", ""]
+    return [*cards[:-1], "::::"]
+
+
+def kernel_methods(docs: str) -> list[str]:
+    """Return the kernel methods of the run side by side, each at its usual size, the lowest rank first."""
+    from suite.methods import METHODS
+    from suite.results import read
+    from suite.summary import OURS, sets_of, standings
+
+    lines = read(RESULTS / "side_by_side.jsonl")
+    found = [one for one in standings(lines) if one.n_sets == len(sets_of(lines))]  # not of one task alone
+    better = [METHODS[one.method].name for one in found[: [one.method for one in found].index(OURS)]]
+    first = (
+        f"{', '.join(better)} ranks before gramian." if better else "No other method ranks before gramian."
+    )
+    rows = ["| method | mean rank | failed | error x | fit x | predict x | memory x |", "|---" * 7 + "|"]
+    for one in found:
+        costs = " | ".join(
+            f"{one.costs[cost]:.2g}" for cost in ("fit_seconds", "predict_seconds", "peak_bytes")
+        )
+        name = f"{METHODS[one.method].name}, {METHODS[one.method].size_name} {METHODS[one.method].usual_size}"
+        rows.append(f"| {name} | {one.rank:.1f} | {one.failures} | {one.over_best:.2f} | {costs} |")
+    machine = lines[-1]["machine"]
+    return [
+        first,
+        "",
+        *rows,
+        "",
+        f"{len(sets_of(lines))} sets, {machine['processor']}, {machine['threads']} thread, {machine['day']}, "
+        f"commit {machine['commit']}. [Every set and how it was measured]({docs}side-by-side.md).",
+    ]
+
+
+def gaussian_processes(docs: str) -> list[str]:
+    """Return the Gaussian processes that were measured, medians over the sets."""
+    lines = [line for line in stored("gp.jsonl") if "rmse" in line]
+    sets = list(dict.fromkeys(line["set"] for line in lines))
+    error = {(line["set"], line["method"]): line["rmse"] for line in lines}
+    lowest = {name: min(value for (of, _), value in error.items() if of == name) for name in sets}
+    rows = ["| method | sets | lowest error | error x | within 90 % | fit s | MB |", "|---" * 7 + "|"]
+    for method in dict.fromkeys(line["method"] for line in lines):
+        own = [line for line in lines if line["method"] == method]
+        first = sum(line["rmse"] == lowest[line["set"]] for line in own)
+        ratio = median(line["rmse"] / error[line["set"], "gramian"] for line in own)
+        cells = [method, f"{len(own)}", f"on {first}", f"{ratio:.2f}"]
+        cells += [f"{100 * median(line['cover'][2] for line in own):.0f} %"]
+        cells += [
+            f"{median(line['fit'] for line in own):.1f}",
+            f"{median(line['megabytes'] for line in own):,.0f}",
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    own = sum(error[name, "gramian"] > lowest[name] for name in sets)
+    days = sorted({line["date"] for line in lines})
+    machines = ", ".join(sorted({line["machine"] for line in lines}))
+    return [
+        f"Another method has a lower error than gramian on {own} of {len(sets)} sets.",
+        "",
+        *rows,
+        "",
+        f"{machines}, {' and '.join(days)}. "
+        f"[Every set and how it was measured]({docs}benchmarks.md#uncertainty).",
+    ]
+
+
+#: By the name in the marker; each takes the way from the page to the folder of the pages.
+BLOCKS: dict[str, Callable[[str], list[str]]] = {
+    "doors": door_table,
+    "door cards": door_cards,
+    "kernel methods": kernel_methods,
+    "Gaussian processes": gaussian_processes,
+}
+
+
+def filled(text: str, docs: str = "") -> str:
+    """Return a page with every block that is known here made anew."""
+
+    def block(found: re.Match[str]) -> str:
+        if found[2] not in BLOCKS:
+            return found[0]
+        return found[1] + "\n".join(["", *BLOCKS[found[2]](docs), ""]) + "\n" + found[3]
+
+    return MARKED.sub(block, text)
+
+
+def way(page: Path) -> str:
+    """Return the way from a page to the folder of the pages, as links begin with it."""
+    return "docs/" if page.parent == ROOT else "../" * (len(page.relative_to(ROOT / "docs").parts) - 1)
+
+
+def pages() -> list[Path]:
+    """Return the pages that may show a block."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def main() -> int:
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        new = filled(text, way(page))
+        if new != text:
+            page.write_text(new, encoding="utf-8")
+            print(f"wrote {page}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
