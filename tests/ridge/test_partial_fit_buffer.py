@@ -246,6 +246,6 @@ def test_metric_and_importances_wait_too():
 
 def test_a_buffer_keeps_order_and_weights():
     one = Waiting(np.eye(2), np.zeros((2, 1)))
-    both = one.joined(one.faded(0.5))
+    both = one.joined(one.fade(0.5))
     assert both.weights.tolist() == [1.0, 1.0, 0.5, 0.5]
     assert sp.issparse(one.joined(Waiting(sp.csr_array(np.eye(2)), np.zeros((2, 1)))).rows)

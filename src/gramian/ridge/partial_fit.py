@@ -37,7 +37,19 @@ from gramian.ridge.parameters import RidgeParameters, exact_of
 from gramian.ridge.streaming import CHOSEN, SOLVED, RidgeStream
 from gramian.selection.automatic import automatic
 
-Model = TypeVar("Model", bound=KernelEstimator)
+
+class RidgeEstimator(KernelEstimator):
+    """A ridge estimator, whose rows may come in several calls of ``partial_fit``."""
+
+    alpha: Any
+    engine: Any
+    class_weight: Any  #: of a classifier
+    classes_: Array  #: of a classifier
+    _stream: RidgeStream
+    _fit_data: FitData
+
+
+Ridge = TypeVar("Ridge", bound=RidgeEstimator)
 
 
 # ---- what a class of such models has -------------------------------------------------------------
@@ -52,7 +64,7 @@ class FromStream:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __get__(self, model: KernelEstimator, owner: type | None = None) -> Any:
+    def __get__(self, model: RidgeEstimator, owner: type | None = None) -> Any:
         if model is None:
             return self
         stream: RidgeStream | None = vars(model).get("_stream")
@@ -62,21 +74,21 @@ class FromStream:
         return found[self.name]
 
 
-def of_streams(kind: type[Model]) -> type[Model]:
+def of_streams(kind: type[Ridge]) -> type[Ridge]:
     """Decorate a class of ridge models that have ``partial_fit``: attributes are found when asked for."""
     for name in (*SOLVED, *CHOSEN):
         setattr(kind, name, FromStream(name))
     return kind
 
 
-class offered:
+class if_streamable:
     """Decorate ``partial_fit``, which a model has unless its parameters need all rows at once."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
         update_wrapper(cast(Any, self), method)
 
-    def __get__(self, model: KernelEstimator, owner: type | None = None) -> Any:
+    def __get__(self, model: RidgeEstimator, owner: type | None = None) -> Any:
         if model is None:
             return self._method
         why = _no_stream(model)
@@ -86,7 +98,7 @@ class offered:
         return MethodType(self._method, model)
 
 
-def _no_stream(model: KernelEstimator) -> str | None:
+def _no_stream(model: RidgeEstimator) -> str | None:
     """Return why a model with these parameters has no ``partial_fit``; None where it has."""
     class_weight = vars(model).get("class_weight")
     if isinstance(class_weight, str):
@@ -113,7 +125,7 @@ def _no_stream(model: KernelEstimator) -> str | None:
     return None
 
 
-def named_classes(model: KernelEstimator, classes: Any) -> Array:
+def check_named_classes(model: RidgeEstimator, classes: Any) -> Array:
     """Return the sorted classes of a call of ``partial_fit``; None stands for those of earlier rows."""
     if classes is None:
         if hasattr(model, "classes_"):
@@ -128,7 +140,7 @@ def named_classes(model: KernelEstimator, classes: Any) -> Array:
     given = np.asarray(label_array(classes))
     check_classification_targets(np.repeat(given, 3))  # of each once it would warn
     named = np.unique(given)
-    if begun(model) and not np.array_equal(named, model.classes_):
+    if has_rows(model) and not np.array_equal(named, model.classes_):
         raise InputError(
             f"classes={quoted(named.tolist())} are not those of the rows so far "
             f"({quoted(model.classes_.tolist())}). Leave classes out, or start anew with a clone."
@@ -139,7 +151,7 @@ def named_classes(model: KernelEstimator, classes: Any) -> Array:
 # ---- the methods that both classes have ----------------------------------------------------------
 
 
-def forget(self: Any, share: float) -> Any:
+def forget(self: Ridge, share: float) -> Ridge:
     """Give all rows so far 1 − ``share`` of the weight that they have; later rows have their full weight.
 
     Called between two calls of ``partial_fit`` it makes the model follow a target that drifts: with a
@@ -158,11 +170,11 @@ def forget(self: Any, share: float) -> Any:
             "landmarks, clone a model with approximation=FrozenEstimator(a)."
         )
     with all_or_nothing(self):
-        stream = begun_stream(self)
-        return keep(self, stream.faded(RidgeParameters.of(self), 1.0 - float(share)))
+        stream = require_stream(self)
+        return keep_stream(self, stream.fade(RidgeParameters.of(self), 1.0 - float(share)))
 
 
-def merge(self: Any, other: Any) -> Any:
+def merge(self: Ridge, other: Any) -> Ridge:
     """Add the rows of another model of a stream: the result is that of one model that saw both.
 
     Both must have the same feature map: start them with ``approximation=FrozenEstimator(a)`` of one
@@ -180,68 +192,68 @@ def merge(self: Any, other: Any) -> Any:
             "partial_fit."
         )
     with all_or_nothing(self):
-        mine, its = begun_stream(self), begun_stream(other)
+        mine, its = require_stream(self), require_stream(other)
         _check_classes(self, other)
         waiting = its.waiting or mine.waiting
         if waiting is not None:
             check_width(self, waiting.rows.shape[1], reset=False)
-        return keep(self, mine.merged(RidgeParameters.of(self), its))
+        return keep_stream(self, mine.merge(RidgeParameters.of(self), its))
 
 
 # ---- the stream of a model -----------------------------------------------------------------------
 
 
-def begun(model: KernelEstimator) -> bool:
+def has_rows(model: RidgeEstimator) -> bool:
     """Return whether there are earlier rows that the next rows are added to."""
     return "_stream" in vars(model) or "_fit_data" in vars(model)
 
 
-def keep(model: Any, stream: RidgeStream) -> Any:
+def keep_stream(model: Ridge, stream: RidgeStream) -> Ridge:
     """Make this the stream of a model; what is not known yet is found when it is asked for."""
-    end(model)
+    drop_stream(model)
     model._keep(stream.state())
     model._stream = stream
     return model
 
 
-def end(model: KernelEstimator) -> None:
+def drop_stream(model: RidgeEstimator) -> None:
     """Drop the stream of a model, and the reference to the rows of its fit."""
     remove(model, "_stream", "_fit_data", "n_rows_waiting_")
 
 
-def keep_fit(model: Any, fitted: RidgeModel, X: Any, y: Any, sample_weight: Any) -> Any:
+def keep_fit(model: Ridge, fitted: RidgeModel, X: Any, y: Any, sample_weight: Any) -> Ridge:
     """Make this the fit of a model, and keep what it was given, so that ``partial_fit`` can go on from it.
 
     A matrix of kernel values is not kept: there is no stream of such rows.
     """
-    end(model)
+    drop_stream(model)
     model._keep(fitted.state())
     if not model._precomputed:
         model._fit_data = FitData.of(X, y, sample_weight)
     return model
 
 
-def take(model: Any, rows: LabelledRows[Any], phases: Phases, *, grow: bool) -> Any:
+def add_rows(model: Ridge, rows: LabelledRows[Any], phases: Phases, *, grow: bool) -> Ridge:
     """Add rows to the stream of a model, with the parameters that it has now."""
     parameters = RidgeParameters.of(model, phases)
-    return keep(model, stream_so_far(model, parameters).taken(parameters, rows, grow=grow))
+    return keep_stream(model, stream_so_far(model, parameters).with_rows(parameters, rows, grow=grow))
 
 
-def without_fit_data(model: Model) -> Model:
+def without_fit_data(model: Ridge) -> Ridge:
     """Drop the reference to the rows of a fit, from which no ``partial_fit`` will go on."""
     remove(model, "_fit_data")
     return model
 
 
-def closed(model: Any) -> Any:
+def close_stream(model: Ridge) -> Ridge:
     """Solve and drop the sums: what is left is as of one ``fit``."""
-    found = begun_stream(model).solved
-    end(model)
+    found = require_stream(model).solved
+    drop_stream(model)
     model._keep(found.state())
     return model
 
 
-def stream_so_far(model: Any, parameters: RidgeParameters) -> RidgeStream:
+def stream_so_far(model: RidgeEstimator, parameters: RidgeParameters) -> RidgeStream:
     """Return the stream of earlier calls, or that of the rows of a fit; without rows where there are none."""
     held = vars(model)
     if "_stream" in held:
@@ -262,12 +274,12 @@ def stream_so_far(model: Any, parameters: RidgeParameters) -> RidgeStream:
         rows: Any = labelled_classes(source, y, weights, model.class_weight, model.classes_)
     else:
         rows = labelled_numbers(source, y, weights)
-    return empty.taken(parameters, rows, grow=False)
+    return empty.with_rows(parameters, rows, grow=False)
 
 
-def begun_stream(model: Any) -> RidgeStream:
+def require_stream(model: RidgeEstimator) -> RidgeStream:
     """Return the stream so far; raise where there is none."""
-    if begun(model):
+    if has_rows(model):
         return stream_so_far(model, RidgeParameters.of(model))
     check_is_fitted(model)
     raise InputError(
@@ -276,10 +288,10 @@ def begun_stream(model: Any) -> RidgeStream:
     )
 
 
-def next_rows(model: KernelEstimator, X: Any, y: Any) -> RowSource:
+def next_rows(model: RidgeEstimator, X: Any, y: Any) -> RowSource:
     """Return the checked rows of a call of ``partial_fit``."""
     required_target(model, y)
-    if not begun(model) and "predictor_" in vars(model):
+    if not has_rows(model) and "predictor_" in vars(model):
         warnings.warn(
             f"this {type(model).__name__} has neither the rows of its fit nor their sums, so that "
             "partial_fit starts anew with these rows: model files, pickles and copies leave the rows of fit "
@@ -287,13 +299,13 @@ def next_rows(model: KernelEstimator, X: Any, y: Any) -> RowSource:
             UserWarning,
             stacklevel=3,
         )
-    source = fit_rows(model, X, y, engine=model.engine, reset=not begun(model))
+    source = fit_rows(model, X, y, engine=model.engine, reset=not has_rows(model))
     if source.shape[0] == 0:
         raise InputError(f"X has shape {source.shape}: a call of partial_fit takes at least one row.")
     return source
 
 
-def ridge_evidence(model: Any) -> Evidence:
+def ridge_evidence(model: RidgeEstimator) -> Evidence:
     """Return what a ridge model states."""
     held, names = vars(model), names_known(model)
     if "_stream" in held:
@@ -303,7 +315,7 @@ def ridge_evidence(model: Any) -> Evidence:
     return replace(stated, n_rows=held.get("n_rows_seen_", stated.n_rows))
 
 
-def _check_classes(model: KernelEstimator, other: Any) -> None:
+def _check_classes(model: RidgeEstimator, other: RidgeEstimator) -> None:
     """Raise where two classifiers know different classes."""
     if is_classifier(model) and not np.array_equal(model.classes_, other.classes_):
         raise InputError(

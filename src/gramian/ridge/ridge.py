@@ -12,7 +12,7 @@ from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
 from gramian.data.distributed import cluster_of, is_elsewhere
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
-from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.base import own_target
 from gramian.estimator.fit_inputs import fit_rows, opened, plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
@@ -23,23 +23,24 @@ from gramian.ridge.choosing import CHOSEN, fit_ridge
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.partial_fit import (
-    begun,
+    RidgeEstimator,
+    add_rows,
+    check_named_classes,
     forget,
+    has_rows,
+    if_streamable,
     keep_fit,
     merge,
-    named_classes,
     next_rows,
     of_streams,
-    offered,
     ridge_evidence,
-    take,
 )
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.remote import lazily
 
 
 @of_streams
-class KernelRidge(Regressor, KernelEstimator):
+class KernelRidge(Regressor, RidgeEstimator):
     r"""Kernel ridge regression: minimise Σ w_i (y_i − f(x_i))² + alpha ‖f‖², on a compressed kernel.
 
     f(x) sums k(x, Z)ᵀ κ over the nodes on x's path. Training is one pass that sums over tiles of rows: the
@@ -186,7 +187,7 @@ class KernelRidge(Regressor, KernelEstimator):
             self._flat = rows.targets.flat
             return keep_fit(self, model, *given)
 
-    @offered
+    @if_streamable
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, grow_landmarks: bool = False
     ) -> Self:
@@ -233,9 +234,9 @@ class KernelRidge(Regressor, KernelEstimator):
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=False)
             rows = labelled_numbers(next_rows(self, X, y), y, sample_weight, whole=False)
-            if not begun(self):
+            if not has_rows(self):
                 self._flat = rows.targets.flat
-            return take(self, rows, phases, grow=grow_landmarks)
+            return add_rows(self, rows, phases, grow=grow_landmarks)
 
     forget = forget
     merge = merge
@@ -262,7 +263,7 @@ class KernelRidge(Regressor, KernelEstimator):
 
 
 @of_streams
-class KernelRidgeClassifier(Classifier, KernelEstimator):
+class KernelRidgeClassifier(Classifier, RidgeEstimator):
     """Kernel ridge regression on targets ±1, one column per class; the largest value wins.
 
     Parameters and attributes as for :class:`KernelRidge`, and ``classes_``. ``fit_intercept=True``
@@ -334,7 +335,7 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
             self.classes_ = rows.targets.classes
             return keep_fit(self, model, *given)
 
-    @offered
+    @if_streamable
     def partial_fit(
         self,
         X: Any,
@@ -358,9 +359,9 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=True)
             source = next_rows(self, X, y)
-            self.classes_ = named_classes(self, classes)
+            self.classes_ = check_named_classes(self, classes)
             rows = labelled_classes(source, y, sample_weight, self.class_weight, self.classes_)
-            return take(self, rows, phases, grow=grow_landmarks)
+            return add_rows(self, rows, phases, grow=grow_landmarks)
 
     forget = forget
     merge = merge

@@ -85,7 +85,7 @@ class Waiting:
             weights = np.concatenate([self._all_weights(), other._all_weights()])
         return Waiting(stacked, np.concatenate([self.y, other.y]), weights, self.classes)
 
-    def faded(self, factor: float) -> Waiting:
+    def fade(self, factor: float) -> Waiting:
         """Return the rows with ``factor`` times their weight."""
         return replace(self, weights=self._all_weights() * factor)
 

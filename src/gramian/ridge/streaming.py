@@ -60,7 +60,7 @@ class RidgeStream:
             return self.summed
         assert self.waiting is not None
         # A generator is left as it is: what is chosen in the end does not depend on who asks before.
-        return _begun_by(self.parameters.planning(), self.waiting, grow=False)
+        return _begin_with(self.parameters.planning(), self.waiting, grow=False)
 
     @cached_property
     def solved(self) -> KernelModel:
@@ -121,7 +121,7 @@ class RidgeStream:
 
     # ---- further streams -------------------------------------------------------------------------
 
-    def taken(self, parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool) -> RidgeStream:
+    def with_rows(self, parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool) -> RidgeStream:
         """Return the stream with further rows; the first ones wait until there are enough."""
         if self.summed is not None:
             known, stream = self.summed
@@ -134,7 +134,7 @@ class RidgeStream:
         if frozen_map(parameters.setup, rows.source.shape[1]) is None and not _enough(rows, budget):
             now = Waiting.of(rows) if before is None else before.joined(Waiting.of(rows))
             if now.enough(budget):
-                return RidgeStream.of(parameters, summed=_begun_by(parameters, now, grow=grow))
+                return RidgeStream.of(parameters, summed=_begin_with(parameters, now, grow=grow))
             if before is None:
                 _check_first(parameters, now, grow=grow)
             return RidgeStream.of(parameters, waiting=now)
@@ -143,22 +143,22 @@ class RidgeStream:
             stream = extend_stream(parameters, known, stream, before.labelled, grow=False)
         return RidgeStream.of(parameters, summed=(known, stream))
 
-    def faded(self, parameters: RidgeParameters, factor: float) -> RidgeStream:
+    def fade(self, parameters: RidgeParameters, factor: float) -> RidgeStream:
         """Return the stream whose rows have ``factor`` times their weight."""
         if self.summed is None:
             assert self.waiting is not None
-            return RidgeStream.of(parameters, waiting=self.waiting.faded(factor))
+            return RidgeStream.of(parameters, waiting=self.waiting.fade(factor))
         known, stream = self.summed
-        return RidgeStream.of(parameters, summed=(known, stream.faded(factor)))
+        return RidgeStream.of(parameters, summed=(known, stream.fade(factor)))
 
-    def merged(self, parameters: RidgeParameters, other: RidgeStream) -> RidgeStream:
+    def merge(self, parameters: RidgeParameters, other: RidgeStream) -> RidgeStream:
         """Return the stream of the rows of both; raise if their features or sums differ in kind."""
         if self.summed is not None and other.summed is not None:
             known, stream = self.summed
-            return RidgeStream.of(parameters, summed=(known, stream.merged(other.summed[1])))
+            return RidgeStream.of(parameters, summed=(known, stream.merge(other.summed[1])))
         kept, added = (other, self) if other.summed is not None else (self, other)
         assert added.waiting is not None
-        return kept.taken(parameters, added.waiting.labelled, grow=False)
+        return kept.with_rows(parameters, added.waiting.labelled, grow=False)
 
     def with_penalty(self, alpha: float) -> KernelModel:
         """Return the model of the rows so far with this alpha; the sums are shared."""
@@ -172,7 +172,7 @@ def _enough(rows: LabelledRows[Any], memory_budget: int) -> bool:
     return enough(rows.n, rows.weights, rows.n * each, memory_budget)
 
 
-def _begun_by(parameters: RidgeParameters, rows: Waiting, *, grow: bool) -> Begun:
+def _begin_with(parameters: RidgeParameters, rows: Waiting, *, grow: bool) -> Begun:
     """Return input and stream that rows which wait begin."""
     return begin_stream(parameters, rows.labelled, grow=grow, held=rows.nbytes)
 
@@ -183,7 +183,7 @@ def _check_first(parameters: RidgeParameters, rows: Waiting, *, grow: bool) -> N
     So are those of a map that cannot grow (``"auto"`` may still choose one that can).
     """
     if grow and not isinstance(parameters.setup.approximation, str):
-        _begun_by(parameters.planning(), rows, grow=grow)
+        _begin_with(parameters.planning(), rows, grow=grow)
     asked, source = parameters.planning(), as_source(rows.rows)
     source = planned_input(asked.input, asked.setup, source).over(source)
     plan_sums(asked.setup, source, rows.labelled.n_outputs, asked.alpha, stream=True)
