@@ -173,12 +173,17 @@ def test_the_learned_attributes_of_a_stream_come_back(tmp_path: Path) -> None:
 def check_learned(loaded: Any, model: Any) -> None:
     """Compare every attribute whose name ends in an underscore, by what a file would hold of it."""
     found, expected = (
-        {k: v for k, v in vars(one).items() if k.endswith("_") and k not in LEFT_OUT}
+        {k: v for k, v in attributes(one).items() if k.endswith("_") and k not in LEFT_OUT}
         for one in (loaded, model)
     )
     assert set(found) == set(expected)
     for name, value in expected.items():
         assert stored(found[name]) == stored(value), name
+
+
+def attributes(model: Any) -> dict[str, Any]:
+    """Return the attributes of a model, with those that its stream finds when asked for."""
+    return vars(model) | getattr(model, "_state", dict)()
 
 
 def stored(value: Any) -> Any:

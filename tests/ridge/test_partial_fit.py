@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import gramian as gm
 from gramian.compression.map_equality import difference
 from gramian.data.source import ArraySource
-from gramian.ridge.streaming import with_penalty
+from gramian.engine import Engine
 
 ALPHA, GAMMA = 0.05, 6.0
 CHUNKS = (slice(0, 1), slice(1, 200), slice(200, 230), slice(230, 600))
@@ -203,10 +203,10 @@ def test_a_call_that_breaks_off_adds_nothing(rows, fitted, error):
 def test_nodes_that_no_row_meets_are_shared(rows, fitted):
     X, Y, _ = rows
     model = ridge(fitted).partial_fit(X, Y)
-    before = model._stream
+    before = model._stream.summed[1]
     leaf = int(fitted.features_.partition.route(X[:1])[0])
     model.partial_fit(X[:1], Y[:1])
-    shared = [a is b for a, b in zip(before.sums.nodes, model._stream.sums.nodes, strict=True)]
+    shared = [a is b for a, b in zip(before.sums.nodes, model._stream.summed[1].sums.nodes, strict=True)]
     assert shared == [node not in (0, 1 + leaf) for node in range(5)]
     assert before.sums.n_rows == 600
 
@@ -414,11 +414,11 @@ class TestRefusals:
         X, Y, _ = rows
         model = streamed(ridge(fitted), X, Y)
         before = model.predict(X)
-        other = with_penalty(model, 3.0)
-        assert (model.alpha, other.alpha) == (ALPHA, 3.0)
+        other = model._stream.with_penalty(3.0)
+        assert model.alpha == ALPHA
         np.testing.assert_array_equal(model.predict(X), before)
         expected = streamed(ridge(fitted).set_params(alpha=3.0), X, Y).predict(X)
-        np.testing.assert_allclose(other.predict(X), expected, atol=1e-12)
+        np.testing.assert_allclose(other.values(ArraySource(X), Engine(1)), expected, atol=1e-12)
 
     def test_a_class_says_what_its_streams_find(self):
         assert gm.KernelRidge.predictor_.name == "predictor_"

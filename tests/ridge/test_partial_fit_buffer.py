@@ -65,7 +65,7 @@ def test_waiting_rows_are_said_and_predicted_from():
     for k in range(3):
         model.partial_fit(X[300 * k : 300 * (k + 1)], y[300 * k : 300 * (k + 1)])
         assert model.n_rows_waiting_ == model.n_rows_seen_ == 300 * (k + 1)
-        assert "_stream" not in vars(model)
+        assert model._stream.summed is None
         assert model.predict(X).shape == (900,)
         assert (model.n_blocks_, model.plan_.n_blocks) == (4, 4)
     assert model.score(X, y) > 0.9
@@ -199,7 +199,7 @@ def test_waiting_ends_at_a_part_of_the_memory_budget():
     model = gm.KernelRidge(approximation=gm.Nystrom(rank=20), memory_budget="16MB", random_state=0, n_jobs=1)
     for k in range(6):
         model.partial_fit(X[100 * k : 100 * (k + 1)], y[100 * k : 100 * (k + 1)])
-        held = model._waiting.nbytes if model.n_rows_waiting_ else 0
+        held = model._stream.waiting.nbytes if model.n_rows_waiting_ else 0
         assert held <= 1_000_000
     assert model.n_rows_waiting_ == 0
     assert model.plan_.peak_bytes <= 16_000_000
@@ -232,7 +232,7 @@ def test_a_summary_needs_no_choice():
         page = model._repr_html_()
     assert "could not be made" not in page
     assert "100 rows, until there are enough to choose" in page
-    assert "_stream" not in vars(model)
+    assert model._stream.summed is None
 
 
 def test_metric_and_importances_wait_too():
@@ -246,6 +246,6 @@ def test_metric_and_importances_wait_too():
 
 def test_a_buffer_keeps_order_and_weights():
     one = Waiting(np.eye(2), np.zeros((2, 1)))
-    both = one.joined(one.faded(0.5))
+    both = one.joined(one.fade(0.5))
     assert both.weights.tolist() == [1.0, 1.0, 0.5, 0.5]
     assert sp.issparse(one.joined(Waiting(sp.csr_array(np.eye(2)), np.zeros((2, 1)))).rows)

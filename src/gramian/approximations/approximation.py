@@ -35,6 +35,7 @@ from gramian.estimator.overflow_checks import finite_values, overflowing, rows_a
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted
+from gramian.kernels.precomputed import bound, released
 from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
 
 
@@ -94,7 +95,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             negative = sum(basis.negative for basis in features.nodes)
             if negative:
                 features.notes[CLIPPED] = negative
-            self.features_, self.kernel_ = self._released(features, kernel)
+            self.features_, self.kernel_ = released(features, kernel)
             sizes = {"bases": self.features_.nbytes, "operator": self.operator_.nbytes}
             self.plan_ = plan.used(sizes, {"bases": built - began, "operator": stored - built})
             self.rank_ = self.features_.rank
@@ -138,7 +139,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         return found
 
     def _features(self, source: RowSource) -> Any:
-        features = self._on(self.features_, source)
+        features = bound(self.features_, source)
         return dense_features(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
 
     def cross(self, X_new: Any) -> CrossOperator:
@@ -149,7 +150,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         """
         check_is_fitted(self, "operator_")
         source = self._rows(X_new, reset=False)
-        features = self._on(self.features_, source)
+        features = bound(self.features_, source)
         left = stored_levels(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
         operator = self._blocks
         return CrossOperator(left, operator.levels, operator.core, n_jobs=self.n_jobs)
@@ -203,7 +204,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
                 f"{self.operator_.shape[0]}. Pass the training rows; for others use relative_error."
             )
 
-        kernel = self._on(self.features_, source).kernel
+        kernel = bound(self.features_, source).kernel
 
         def exact(rows: Array, cols: Array) -> Array:
             return kernel(source.take(rows), source.take(cols), dtype=np.float64)
@@ -241,7 +242,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         check_is_fitted(self, "features_")
         source = self._paired_rows(X)
         return Residual(
-            self._on(self.features_, source),
+            bound(self.features_, source),
             source,
             self._engine(),
             self.plan_.chunk_rows,

@@ -20,6 +20,7 @@ from gramian.data.floats import as_float
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
+from gramian.kernels.precomputed import bound
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
@@ -115,7 +116,7 @@ class MultiResolution(Approximation):
         if not self.sparse_output:
             return super()._features(source)
         return sparse_features(
-            self._on(self.features_, source), source, chunk_rows=self.plan_.chunk_rows, engine=self._engine()
+            bound(self.features_, source), source, chunk_rows=self.plan_.chunk_rows, engine=self._engine()
         )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,26 +16,15 @@ from gramian.data.source import KEPT, ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimator import display
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
+from gramian.estimator.fitting import remove
 from gramian.estimator.matching import check_width, matched, names_known
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.summaries import Evidence, Fact, summary_of
 from gramian.exceptions import InputError
-from gramian.kernels import Kernel
-from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows, check_kernel_matrix
+from gramian.kernels.precomputed import StoredMatrix, StoredRows, check_kernel_matrix
 from gramian.kernels.resolve import PRECOMPUTED
 from gramian.summary import Summary
-
-
-class Bindable(Protocol):
-    """A map or predictor that can be evaluated with another kernel value."""
-
-    def on(self, kernel: Kernel) -> Self:
-        """Return the same one with this kernel."""
-
-
-#: What a fit keeps, and binds to the rows that it is asked about.
-Bound = TypeVar("Bound", bound=Bindable)
 
 
 class KernelEstimator(BaseEstimator):
@@ -75,6 +64,11 @@ class KernelEstimator(BaseEstimator):
     def _restore(self, state: dict[str, Any]) -> None:
         """Set learned attributes from a :meth:`_state`."""
         self.__dict__.update(state)
+
+    def _keep(self, state: Mapping[str, Any]) -> None:
+        """Make this the state that a fit has learned, in place of that of an earlier fit."""
+        remove(self, *self._learns)
+        self._restore({**state})
 
     def __getstate__(self) -> Any:
         return {name: v for name, v in super().__getstate__().items() if name not in self._left_out}
@@ -203,18 +197,6 @@ class KernelEstimator(BaseEstimator):
                 f"Pass the training matrix K(X, X) of shape ({width}, {width})."
             )
         return StoredRows(source.matrix.paired())
-
-    @staticmethod
-    def _released(model: Bound, kernel: Kernel) -> tuple[Bound, Kernel]:
-        """Return what a fit keeps of a map or predictor, and of its kernel: no precomputed matrix."""
-        if not isinstance(kernel, Precomputed):
-            return model, kernel
-        return model.on(Precomputed()), Precomputed()
-
-    @staticmethod
-    def _on(model: Bound, source: RowSource) -> Bound:
-        """Return a fitted map or predictor for these rows: with their values, where they are precomputed."""
-        return model.on(Precomputed(source.matrix)) if isinstance(source, StoredRows) else model
 
     def _matched_source(self, source: RowSource, *, reset: bool) -> RowSource:
         """Return a row source with its columns in the order of the fit; a fit (``reset``) learns it."""

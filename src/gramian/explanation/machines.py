@@ -21,6 +21,7 @@ from gramian.exceptions import InputError, listed, quoted
 from gramian.fast.probabilities import Calibration
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.regressor import GaussianProcessRegressor
+from gramian.kernels.precomputed import bound
 from gramian.metric.input import Input
 from gramian.tables import EncodedRows
 from gramian.tables.input import checked_table
@@ -50,7 +51,7 @@ class Machine:
 
     def on(self, source: RowSource) -> Predictor | ExactPredictor:
         """Return the predictor for these rows: with their values, where they are precomputed."""
-        return self.model._on(self.predictor, source)
+        return bound(self.predictor, source)
 
     def values(self, source: RowSource) -> Float64Array:
         """Return the weighted values of all rows, (n, outputs)."""

@@ -267,7 +267,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             solver=(("iterations", f"{self.n_iter_:,}"),),
             warnings=(*found.warnings, *learning),
         )
-        return with_metric(stated, self)
+        return with_metric(stated, Input.of(self), getattr(self, "feature_names_in_", None))
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -192,6 +192,28 @@ class Precomputed(Kernel):
                 f"landmarks holds {values[int(wrong.argmax())]:g}, but with kernel='precomputed' a landmark "
                 f"is the number of a training row. Give whole numbers from 0 to {n_train - 1}, shape (m, 1)."
             )
+
+
+class Bindable(Protocol):
+    """A map or predictor that can be evaluated with another kernel value."""
+
+    def on(self, kernel: Kernel) -> Self:
+        """Return the same one with this kernel."""
+
+
+Bound = TypeVar("Bound", bound=Bindable)
+
+
+def bound(model: Bound, source: Any) -> Bound:
+    """Return a fitted map or predictor for these rows: with their values, where they are precomputed."""
+    return model.on(Precomputed(source.matrix)) if isinstance(source, StoredRows) else model
+
+
+def released(model: Bound, kernel: Kernel) -> tuple[Bound, Kernel]:
+    """Return what a fit keeps of a map or predictor, and of its kernel: no precomputed matrix."""
+    if not isinstance(kernel, Precomputed):
+        return model, kernel
+    return model.on(Precomputed()), Precomputed()
 
 
 def row_numbers(rows: Rows) -> IntArray:

@@ -18,6 +18,7 @@ from gramian.data.scaled import Scaler, moments
 from gramian.data.source import RowSource
 from gramian.data.subset import SubsetRows
 from gramian.estimator.column_scales import warn_of_scales
+from gramian.estimator.fitting import remove
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import BudgetError, InputError, did_you_mean
@@ -56,8 +57,7 @@ class Input:
     @classmethod
     def of(cls, model: Any) -> Self:
         """Return the input of a fitted estimator."""
-        held = vars(model)
-        return cls(held.get("scaler_"), held.get("metric_"), held.get("metric_rounds_"))
+        return cls(*(getattr(model, name, None) for name in INPUT))
 
     def over(self, source: RowSource) -> RowSource:
         """Return rows as the kernel takes them, made from those of the source as they are read."""
@@ -69,13 +69,15 @@ class Input:
         """Return labelled rows as the kernel takes them."""
         return replace(rows, source=self.over(rows.source))
 
+    def state(self) -> dict[str, Any]:
+        """Return the learned attributes of an estimator with this input, by name."""
+        found = dict(zip(INPUT, (self.scaler, self.metric, self.rounds), strict=True))
+        return {name: value for name, value in found.items() if value is not None}
+
     def keep_in(self, model: Any) -> None:
         """Make this the input of an estimator, in place of that of an earlier fit."""
-        for name, value in zip(INPUT, (self.scaler, self.metric, self.rounds), strict=True):
-            if value is None:
-                vars(model).pop(name, None)
-            else:
-                setattr(model, name, value)
+        remove(model, *INPUT)
+        vars(model).update(self.state())
 
 
 @dataclass(frozen=True)

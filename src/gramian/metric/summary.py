@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from gramian.estimator.base import KernelEstimator
 from gramian.estimator.summaries import Evidence
 from gramian.metric.input import Input
 from gramian.metric.learning import Round
@@ -18,13 +17,11 @@ from gramian.summary import Grid, short
 MOST_FEATURES = 10
 
 
-def with_metric(evidence: Evidence, model: KernelEstimator) -> Evidence:
-    """Return what a model states, with facts and tables about its metric if it has one."""
-    found = Input.of(model)
+def with_metric(evidence: Evidence, found: Input, names: Sequence[str] | None = None) -> Evidence:
+    """Return what a model states, with facts and tables about the metric of its input if it has one."""
     if found.metric is None:
         return evidence
-    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(found.metric.n_features)])
-    named = [str(name) for name in names]
+    named = [f"x{j}" for j in range(found.metric.n_features)] if names is None else [*map(str, names)]
     facts, grids = _facts(found.metric, found.rounds, named), _grids(found.metric, found.rounds, named)
     return replace(evidence, metric=tuple(facts), metric_grids=tuple(grids))
 

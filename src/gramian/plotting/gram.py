@@ -15,6 +15,7 @@ from gramian.compression.storage import stored_operator
 from gramian.data.source import ArraySource, sample_rows
 from gramian.engine import Engine
 from gramian.exceptions import InputError
+from gramian.kernels.precomputed import bound
 from gramian.plotting.canvas import pyplot
 
 #: With up to this many blocks every cell shows its number and every block has a tick. Chosen by hand.
@@ -98,7 +99,7 @@ class GramDisplay:
         source = approximation._paired_rows(X)
         sampled = sample_rows(source, n_rows, rng)[0]
         rows = sampled[rng.permutation(sampled.shape[0])]
-        features = approximation._on(approximation.features_, source)
+        features = bound(approximation.features_, source)
         chunk = approximation.plan_.chunk_rows
         # Use the operator of these rows with the core as it was built, even if that is not definite.
         operator = stored_operator(features, ArraySource(rows), chunk_rows=chunk, engine=Engine(1))

@@ -20,7 +20,7 @@ from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import Kernel
-from gramian.kernels.precomputed import Precomputed, StoredRows
+from gramian.kernels.precomputed import Precomputed, StoredRows, bound
 from gramian.metric.input import Input
 from gramian.plotting.canvas import (
     COLOURS,
@@ -249,7 +249,7 @@ def _opened(model: Any, X: Any, rng: np.random.Generator) -> tuple[RowSource, Ke
     if isinstance(model, Approximation):
         check_is_fitted(model, "features_")
         source = model._paired_rows(X)
-        features = model._on(model.features_, source)
+        features = bound(model.features_, source)
         return source, features.kernel, features
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import positive_numbers
+from gramian._phases import Phases, silent
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.approximations.setup import FitSetup
@@ -19,7 +20,7 @@ from gramian.data.source import RowSource
 from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fit_inputs import fit_rows, plan_fit
-from gramian.estimator.fitting import all_or_nothing, remove
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_numbers
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.parameters import KernelParameters
@@ -30,7 +31,6 @@ from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.resolve import KERNEL_NAMES, WITHOUT_GAMMA
 from gramian.metric.input import InputParameters, planned_input, scaled_input
-from gramian.ridge.decisions import decision
 from gramian.ridge.folds import folds_of
 from gramian.ridge.kernel_search import (
     BestKernel,
@@ -43,16 +43,16 @@ from gramian.ridge.kernel_search import (
     search_gammas,
 )
 from gramian.ridge.kernel_sums import NumberRows
+from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.scoring import Scorer, warn_at_edge
-from gramian.ridge.training import TRAINED, trained_evidence
 from gramian.selection.automatic import (
     AUTO,
     automatic,
-    check_automatic,
     chosen_kernel,
-    with_usual,
-    with_values,
+    is_auto,
+    refuse_far_rows,
+    usual_setup,
 )
 from gramian.selection.penalties import USUAL_ALPHAS, mean_diagonal, penalty_grid
 
@@ -210,26 +210,20 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         began = time.perf_counter()
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            plain, alphas = self._named(), self._given_alphas()
-            gammas = plain._gammas()
-            y = own_target(X, y)
+            alphas, gammas, y = self._given_alphas(), self._given_gammas(), own_target(X, y)
             source = fit_rows(self, X, y)
             sample = labelled_numbers(source, y, sample_weight)
             sample = sample.relative() if alphas is None else sample
             self._flat = sample.targets.flat
             objective = replace(self._objective(sample, y), phases=phases)
-            asked = automatic(plain, "kernel", "gamma")
-            check_automatic(plain, sample, asked)
-            plain = with_usual(plain, asked)
-            plain._check_refine(source)
-            setup = FitSetup.of(plain, phases)
+            setup, asked = self._setup(phases)
+            refuse_far_rows(sample, asked)
+            self._check_refine(setup.kernel, source)
             scaling = InputParameters.of(setup, standardize=self.standardize)
             own = "kernel" in asked or self.refine == REFINE[1]
             found = scaled_input(replace(scaling, each_feature=own), source, sample.weights)
-            found.keep_in(self)
             sample = found.prepared(sample)
             setup = replace(setup, kernel=setup.kernel.settled(sample.source))
-            remove(self, "choice_")
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
             seed = self.random_state if isinstance(self.random_state, Integral) else int(rng.integers(2**63))
@@ -237,7 +231,6 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             setup = replace(setup, random_state=seed)
             if choice is not None:
                 setup = replace(setup, kernel=KernelParameters(choice.kernel))
-                self.choice_ = choice
             if alphas is None:
                 level = mean_diagonal(setup.kernel.of(sample.source), sample)
                 alphas = level * USUAL_ALPHAS if choice is None else penalty_grid(level, choice.alpha)
@@ -266,40 +259,54 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 )
             if not isinstance(self.alphas, str):
                 warn_at_edge(alphas, best.alphas[best.scores.best])
+            fit = best.model.fit
+            plan = fit.plan.within(time.perf_counter() - began)
+            own_model = best.model.kernel, fit.intercept, fit.solution, plan, fit.rank
+            model = KernelModel(fit.predictor, *own_model, input=found)
+            held_out = best.model.residuals
+            held_out = None if held_out is None else predicted_numbers(held_out, flat=self._flat)
+            chosen = {"choice_": choice, "refinement_": refinement, "loo_residuals_": held_out}
+            self._keep(model.state() | {name: value for name, value in chosen.items() if value is not None})
             self._learn(best, table, alphas, setup.kernel.kernel, kinds, refinement)
-            self.plan_ = self.plan_.within(time.perf_counter() - began)
         return self
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
         check_is_fitted(self, "predictor_")
-        return predicted_numbers(decision(self, X), flat=self._flat)
+        values = KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
+        return predicted_numbers(values, flat=self._flat)
 
     def _evidence(self) -> Evidence:
-        return replace(trained_evidence(self, alpha=self.alpha_), scores={"best score": self.best_score_})
+        found = KernelModel.of(self).facts(alpha=self.alpha_)
+        return replace(found, scores={"best score": self.best_score_})
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of one fit to all rows, with the first gamma."""
         return plan_fit(self, X, y, self._planned)
 
     def _planned(self, source: RowSource, n_outputs: int) -> Plan:
-        plain = self._named()
-        plain = with_usual(plain, automatic(plain, "kernel", "gamma"))
-        gammas = plain._gammas()
-        setup = FitSetup.of(plain).planning()
+        gammas, setup = self._given_gammas(), self._setup()[0].planning()
         scaling = InputParameters.of(setup, standardize=self.standardize)
         source = planned_input(scaling, setup, source).over(source)
         alphas = USUAL_ALPHAS if (given := self._given_alphas()) is None else given
-        kernel = replace(setup.kernel, gamma=plain.gamma if gammas is None else gammas[0])
+        kernel = replace(setup.kernel, gamma=setup.kernel.gamma if gammas is None else gammas[0])
         return plan_sums(replace(setup, kernel=kernel), source, n_outputs, float(alphas.min()))[0]
 
-    def _named(self) -> KernelRidgeCV:
-        """Return an unfitted copy whose kernel is "rbf" where only its gamma was given."""
-        given = self.gammas is not None or self.gamma not in (None, AUTO)
-        return with_values(self, kernel="rbf") if given and automatic(self, "kernel") else with_values(self)
+    @property
+    def _kernel_parameters(self) -> KernelParameters:
+        given = super()._kernel_parameters
+        # A kernel of which only gamma was given is "rbf".
+        named = is_auto(self.kernel) and (self.gammas is not None or self.gamma not in (None, AUTO))
+        return replace(given, kernel="rbf") if named else given
+
+    def _setup(self, phases: Phases = silent) -> tuple[FitSetup, tuple[str, ...]]:
+        """Return the setup of a fit, and the names of the parameters that are "auto"."""
+        setup = FitSetup.of(self, phases)
+        asked = automatic(setup.kernel)
+        return usual_setup(setup, asked), asked
 
     def _given_alphas(self) -> Float64Array | None:
-        if isinstance(self.alphas, str) and self.alphas == AUTO:
+        if is_auto(self.alphas):
             return None
         if isinstance(self.alphas, str):
             raise InputError(f"alphas={self.alphas!r} must be positive numbers, or 'auto'.")
@@ -314,10 +321,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         gammas: list[Any],
         refinement: Refinement | None,
     ) -> None:
-        model, number = best.model, best.scores.best
-        self.intercept_ = model.fit.intercept
-        self.predictor_, self.kernel_ = self._released(model.fit.predictor, model.kernel)
-        self.solution_, self.plan_, self.rank_ = model.fit.solution, model.fit.plan, model.fit.rank
+        number = best.scores.best
         self.alpha_, self.best_score_ = _plain(best.alphas[number]), _plain(best.scores.top)
         named = isinstance(kernel, str) and kernel in KERNEL_NAMES and kernel not in WITHOUT_GAMMA
         kept = refinement is not None and refinement.kept
@@ -333,19 +337,14 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             "n_rows": table.n_rows,
             "degrees_of_freedom": np.stack(freedoms, axis=1) if len(freedoms) == len(found) else None,
         }
-        remove(self, "refinement_", "loo_residuals_")
-        if refinement is not None:
-            self.refinement_ = refinement
-        if model.residuals is not None:
-            self.loo_residuals_ = predicted_numbers(model.residuals, flat=self._flat)
 
-    def _gammas(self) -> Float64Array | None:
+    def _given_gammas(self) -> Float64Array | None:
         if self.gammas is None:
             return None
-        gammas = positive_numbers("gammas", self.gammas)
-        if not isinstance(self.kernel, str) or self._precomputed or self.kernel in WITHOUT_GAMMA:
+        gammas, kernel = positive_numbers("gammas", self.gammas), self._kernel_parameters.kernel
+        if not isinstance(kernel, str) or self._precomputed or kernel in WITHOUT_GAMMA:
             raise InputError(
-                f"gammas was given with kernel={self.kernel!r}, which has no gamma to choose. Pass a name "
+                f"gammas was given with kernel={kernel!r}, which has no gamma to choose. Pass a name "
                 "such as kernel='rbf', or gammas=None (refine='lengthscale' learns a Kernel's parameters)."
             )
         if self.gamma is not None:
@@ -370,7 +369,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         scorer = Scorer(self.scoring, per_target=bool(self.alpha_per_target) and sample.targets.shape[1] > 1)
         return Objective(scorer, cv, bool(self.fit_intercept), bool(self.store_cv_results))
 
-    def _check_refine(self, source: RowSource) -> None:
+    def _check_refine(self, kernel: KernelParameters, source: RowSource) -> None:
         if self.refine is False or self.refine is None:
             return
         if self.refine not in REFINE:
@@ -384,7 +383,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 "Pass rows with a kernel's name, or refine=False."
             )
         # Whatever its parameters, a kernel has a gradient by them or has none.
-        log_parameters(self._kernel_parameters.resolve(source.shape[1]))
+        log_parameters(kernel.resolve(source.shape[1]))
 
 
 def _plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ from gramian.exact.exact import Exact
 from gramian.kernels import Kernel
 from gramian.metric.input import InputParameters
 from gramian.metric.rounds import RoundSetup
+from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,17 +27,22 @@ class RidgeParameters:
     alpha: float
     intercept: bool
     checkpoint: Path | None = None  #: folder for unfinished work
+    asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
 
     @classmethod
     def of(cls, model: KernelEstimator, phases: Phases = silent) -> Self:
         """Return the parameters of a ridge estimator; ``phases`` is told of the phases of its fit."""
         setup = FitSetup.of(model, phases)
+        asked = automatic(setup.kernel, alpha=model.alpha)
+        setup = usual_setup(setup, asked, metric=model.metric, checkpoint=model.checkpoint)
+        scaling = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)
         return cls(
             setup,
-            InputParameters.of(setup, standardize=model.standardize, metric=model.metric),
-            positive_number("alpha", model.alpha),
+            replace(scaling, each_feature="kernel" in asked),
+            USUAL_PENALTY if "alpha" in asked else positive_number("alpha", model.alpha),
             bool(model.fit_intercept),
             None if model.checkpoint is None else Path(model.checkpoint),
+            asked,
         )
 
     @property

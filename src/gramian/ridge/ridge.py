@@ -10,23 +10,37 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
-from gramian.data.distributed import is_elsewhere
+from gramian.data.distributed import cluster_of, is_elsewhere
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
-from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.base import own_target
 from gramian.estimator.fit_inputs import fit_rows, opened, plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
+from gramian.estimator.progress import shown_phases
 from gramian.metric.input import INPUT, feature_importances_
-from gramian.ridge.choosing import CHOSEN, fit_ridge, plan_choosing
-from gramian.ridge.decisions import decision, lazily, predicted_classes
-from gramian.ridge.partial_fit import forget, merge, named_classes, of_streams, offered
-from gramian.ridge.streaming import begun, end, keep_fit_data, next_rows, ridge_evidence, take
-from gramian.ridge.training import TRAINED
+from gramian.ridge.choosing import CHOSEN, fit_ridge
+from gramian.ridge.model import TRAINED, KernelModel
+from gramian.ridge.parameters import RidgeParameters
+from gramian.ridge.partial_fit import (
+    RidgeEstimator,
+    add_rows,
+    check_named_classes,
+    forget,
+    has_rows,
+    if_streamable,
+    keep_fit,
+    merge,
+    next_rows,
+    of_streams,
+    ridge_evidence,
+)
+from gramian.ridge.planning import plan_ridge
+from gramian.ridge.remote import lazily
 
 
 @of_streams
-class KernelRidge(Regressor, KernelEstimator):
+class KernelRidge(Regressor, RidgeEstimator):
     r"""Kernel ridge regression: minimise Σ w_i (y_i − f(x_i))² + alpha ‖f‖², on a compressed kernel.
 
     f(x) sums k(x, Z)ᵀ κ over the nodes on x's path. Training is one pass that sums over tiles of rows: the
@@ -165,18 +179,15 @@ class KernelRidge(Regressor, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
-        with all_or_nothing(self):
-            y = own_target(X, y)
-            given = X, y, sample_weight
-            X, y, sample_weight = opened(X, y, sample_weight, engine=self.engine, labels=False)
-            end(self)
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
+            given = X, own_target(X, y), sample_weight
+            X, y, sample_weight = opened(*given, engine=self.engine, labels=False)
             rows = labelled_numbers(fit_rows(self, X, y, engine=self.engine), y, sample_weight)
+            model = fit_ridge(rows, RidgeParameters.of(self, phases))
             self._flat = rows.targets.flat
-            fit_ridge(self, rows)
-            keep_fit_data(self, *given)
-            return self
+            return keep_fit(self, model, *given)
 
-    @offered
+    @if_streamable
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, grow_landmarks: bool = False
     ) -> Self:
@@ -220,12 +231,12 @@ class KernelRidge(Regressor, KernelEstimator):
         ``fit_intercept`` that was changed since the first call. There is no ``partial_fit`` with
         ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at once.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=False)
             rows = labelled_numbers(next_rows(self, X, y), y, sample_weight, whole=False)
-            if not begun(self):
+            if not has_rows(self):
                 self._flat = rows.targets.flat
-            return take(self, rows, grow=grow_landmarks)
+            return add_rows(self, rows, phases, grow=grow_landmarks)
 
     forget = forget
     merge = merge
@@ -239,19 +250,20 @@ class KernelRidge(Regressor, KernelEstimator):
         return predicted_numbers(self._decision(X), flat=self._flat)
 
     def _decision(self, X: Any) -> Float64Array:
-        return decision(self, X, engine=self.engine)
+        source = self._rows(X, reset=False)
+        return KernelModel.of(self).finite(source, self._engine(), cluster_of(source, self.engine))
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the outputs)."""
         X, y, _ = opened(X, y, None, engine=self.engine, labels=False)
-        return plan_fit(self, X, y, partial(plan_choosing, self))
+        return plan_fit(self, X, y, lambda *rows: plan_ridge(RidgeParameters.of(self), *rows))
 
     feature_importances_ = feature_importances_
     _evidence = ridge_evidence
 
 
 @of_streams
-class KernelRidgeClassifier(Classifier, KernelEstimator):
+class KernelRidgeClassifier(Classifier, RidgeEstimator):
     """Kernel ridge regression on targets ±1, one column per class; the largest value wins.
 
     Parameters and attributes as for :class:`KernelRidge`, and ``classes_``. ``fit_intercept=True``
@@ -314,19 +326,16 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
-        with all_or_nothing(self):
-            y = own_target(X, y)
-            given = X, y, sample_weight
-            X, y, sample_weight = opened(X, y, sample_weight, engine=self.engine, labels=True)
-            end(self)
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
+            given = X, own_target(X, y), sample_weight
+            X, y, sample_weight = opened(*given, engine=self.engine, labels=True)
             source = fit_rows(self, X, y, engine=self.engine)
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
+            model = fit_ridge(rows, RidgeParameters.of(self, phases))
             self.classes_ = rows.targets.classes
-            fit_ridge(self, rows)
-            keep_fit_data(self, *given)
-            return self
+            return keep_fit(self, model, *given)
 
-    @offered
+    @if_streamable
     def partial_fit(
         self,
         X: Any,
@@ -347,12 +356,12 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
         Raises ``InputError`` also for a label that was not named. There is no ``partial_fit`` with
         ``class_weight="balanced"``, which needs all labels at once.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=True)
             source = next_rows(self, X, y)
-            self.classes_ = named_classes(self, classes)
+            self.classes_ = check_named_classes(self, classes)
             rows = labelled_classes(source, y, sample_weight, self.class_weight, self.classes_)
-            return take(self, rows, grow=grow_landmarks)
+            return add_rows(self, rows, phases, grow=grow_landmarks)
 
     forget = forget
     merge = merge
@@ -370,16 +379,18 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
             return lazily(self, X, "predict", (), self.classes_.dtype)
-        labels = partial(class_labels, classes=self.classes_)
-        return predicted_classes(self, X, labels, engine=self.engine)
+        labels, source = partial(class_labels, classes=self.classes_), self._rows(X, reset=False)
+        cluster = cluster_of(source, self.engine)
+        return KernelModel.of(self).classes(source, self._engine(), labels, self.classes_.dtype, cluster)
 
     def _decision(self, X: Any) -> Float64Array:
-        return decision(self, X, engine=self.engine)
+        source = self._rows(X, reset=False)
+        return KernelModel.of(self).finite(source, self._engine(), cluster_of(source, self.engine))
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the classes)."""
         X, y, _ = opened(X, y, None, engine=self.engine, labels=True)
-        return plan_fit(self, X, y, partial(plan_choosing, self))
+        return plan_fit(self, X, y, lambda *rows: plan_ridge(RidgeParameters.of(self), *rows))
 
     feature_importances_ = feature_importances_
     _evidence = ridge_evidence

@@ -122,13 +122,13 @@ class Stream:
         plan = replace(plan, n_blocks=self.n_blocks + extra, bytes={**plan.bytes, **room.needed(extra)})
         return replace(self.on_map(features, plan), territory=territory.cleared())
 
-    def faded(self, factor: float) -> Stream:
+    def fade(self, factor: float) -> Stream:
         """Return the stream whose rows have ``factor`` times their weight. Time and memory of the sums."""
         sums = deepcopy(self.sums)
         sums.scale(factor)
         return replace(self, sums=sums)
 
-    def merged(self, other: Stream) -> Stream:
+    def merge(self, other: Stream) -> Stream:
         """Return the stream of both streams' rows; raise if their features or sums differ in kind."""
         mine, its = self.sums, other.sums
         found = difference(self.features, other.features)

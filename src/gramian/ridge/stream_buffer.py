@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, Float64Array, Rows
+from gramian.data.source import as_source
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import ClassTargets, NumberTargets
 
 #: Rows of positive weight after which scaler, metric and landmarks of a stream are chosen. With fewer rows
 #: ``"auto"`` would take every row as a landmark.
@@ -30,6 +33,27 @@ class Waiting:
     rows: Rows
     y: Array  #: numbers (n, outputs), or labels (n,)
     weights: Float64Array | None = None
+    classes: Array | None = None  #: of labels, all that will come
+
+    @classmethod
+    def of(cls, rows: LabelledRows[Any]) -> Self:
+        """Return copies of labelled rows."""
+        read, targets = rows.rows, rows.targets
+        labels = isinstance(targets, ClassTargets)
+        y = targets.classes[targets.codes(slice(0, rows.n))] if labels else np.array(rows.numbers)
+        return cls(
+            read.copy() if sp.issparse(read) else np.array(read),
+            np.asarray(y),
+            None if rows.weights is None else np.array(rows.weights, np.float64),
+            targets.classes if labels else None,
+        )
+
+    @property
+    def labelled(self) -> LabelledRows[Any]:
+        """The rows, with their targets and weights."""
+        n, classes = self.n_rows, self.classes
+        targets = NumberTargets(self.y, n) if classes is None else ClassTargets(self.y, n, classes)
+        return LabelledRows(as_source(self.rows), targets, self.weights)
 
     @property
     def n_rows(self) -> int:
@@ -59,9 +83,9 @@ class Waiting:
         weights = None
         if self.weights is not None or other.weights is not None:
             weights = np.concatenate([self._all_weights(), other._all_weights()])
-        return Waiting(stacked, np.concatenate([self.y, other.y]), weights)
+        return Waiting(stacked, np.concatenate([self.y, other.y]), weights, self.classes)
 
-    def faded(self, factor: float) -> Waiting:
+    def fade(self, factor: float) -> Waiting:
         """Return the rows with ``factor`` times their weight."""
         return replace(self, weights=self._all_weights() * factor)
 

@@ -1,10 +1,10 @@
-"""One ridge fit: the exact system, or one pass of sums over features, and what an estimator keeps of it."""
+"""One ridge fit: the exact system, or one pass of sums over features."""
 
 from __future__ import annotations
 
 import numbers
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,86 +13,19 @@ import numpy as np
 
 from gramian._checkpoint import checkpoint_folder
 from gramian._random import as_generator
-from gramian._typing import Float64Array
 from gramian.compression.checkpoint import SumsCheckpoint
-from gramian.compression.plan import Plan
-from gramian.compression.predictor import Predictor
 from gramian.compression.training import train_ridge
 from gramian.data.distributed import Partitioned
-from gramian.data.source import RowSource
-from gramian.engine import Engine
-from gramian.estimator.base import KernelEstimator
-from gramian.estimator.fitting import remove
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.summaries import Evidence
 from gramian.exact.exact import Exact
-from gramian.exact.predictor import ExactPredictor
 from gramian.exact.ridge import train_exact
 from gramian.exceptions import InputError
-from gramian.kernels import Kernel
 from gramian.metric.input import Input, learned_input
 from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly
-from gramian.metric.summary import with_metric
-from gramian.ridge.decisions import predicted_blocks
+from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_exact, plan_sums
 from gramian.solvers.krylov import Progress
-from gramian.solvers.solution import Solution
-
-#: Attributes of an estimator that hold its :class:`Trained` fit. ``predictor_`` comes first: a stream finds
-#: it when it is asked for, and updates ``plan_``.
-TRAINED = ("predictor_", "intercept_", "solution_", "kernel_", "rank_", "plan_")
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a fit has found: the attributes of the same names, with an underscore, of its estimator."""
-
-    predictor: Predictor | ExactPredictor
-    kernel: Kernel
-    intercept: Float64Array
-    solution: Solution
-    plan: Plan
-    rank: int
-    stages: Any = None  #: of an exact solve
-
-    def values(self, source: RowSource, engine: Engine) -> Float64Array:
-        """Return f(x) + b of rows that are ready for the kernel, shape (n, outputs)."""
-        blocks = predicted_blocks(self.predictor, self.intercept, source, engine)
-        return np.concatenate([values for _, values in blocks])
-
-    def of_round(self, engine: Engine) -> FittedRound:
-        """Return this as the fit of a round of learning a metric."""
-        return FittedRound(self, partial(self.values, engine=engine), self.predictor, self.kernel)
-
-    def keep_in(self, model: KernelEstimator) -> None:
-        """Make this the fit of an estimator, which keeps no precomputed matrix of it."""
-        model.predictor_, model.kernel_ = model._released(self.predictor, self.kernel)
-        model.intercept_, model.solution_ = self.intercept, self.solution
-        model.plan_, model.rank_ = self.plan, self.rank
-        remove(model, "stages_")  # of an earlier fit
-        if self.stages is not None:
-            model.stages_ = self.stages
-
-
-def trained_evidence(model: KernelEstimator, **penalty: Any) -> Evidence:
-    """Return what an estimator that holds a :class:`Trained` fit states; ``penalty`` as for Evidence."""
-    predictor: Predictor | ExactPredictor = model.predictor_
-    plan: Plan = model.plan_
-    solution: Solution = model.solution_
-    stated = Evidence(
-        n_rows=plan.n_rows,
-        kernel=model.kernel_,
-        penalty=penalty,
-        plan=plan,
-        blocks=predictor.block_sizes,
-        rank=model.rank_,
-        nbytes=predictor.model_bytes,
-        points=predictor.landmarks,
-        solver=(solution.told(),),
-        warnings=tuple(solution.warnings()),
-    )
-    return with_metric(stated, model)
 
 
 def ridge_input(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Input:
@@ -101,7 +34,7 @@ def ridge_input(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Input:
     return learned_input(parameters.input, parameters.setup, rows, models)
 
 
-def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Trained:
+def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     """Fit a ridge model to rows that are ready for the kernel."""
     exact, alpha = parameters.exact, parameters.alpha
     if exact is not None:
@@ -125,7 +58,7 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Trained:
         phases=setup.phases,
         checkpoint=checkpoint,
     )
-    return Trained(fit.predictor, kernel, fit.intercept, fit.solution, fit.plan, fit.rank)
+    return KernelModel(fit.predictor, kernel, fit.intercept, fit.solution, fit.plan, fit.rank)
 
 
 def _ridge_round(parameters: RidgeParameters, asked: RoundSetup) -> RoundModel:
@@ -145,7 +78,7 @@ def ridge_round(parameters: RidgeParameters) -> RoundModel:
     return RoundModel(fit)
 
 
-def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Exact) -> Trained:
+def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Exact) -> KernelModel:
     if isinstance(rows.source, Partitioned):
         raise InputError(
             "approximation='exact' needs all rows in the memory of this machine. Choose another "
@@ -178,4 +111,4 @@ def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Ex
     )
     plan = plan.used({"solve": fit.solution.bytes}, {"solve": time.perf_counter() - began})
     rank = fit.predictor.rows.shape[0]
-    return Trained(fit.predictor, kernel, mean + fit.offset, fit.solution, plan, rank, fit.stages)
+    return KernelModel(fit.predictor, kernel, mean + fit.offset, fit.solution, plan, rank, fit.stages)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
 
 from gramian.approximations.setup import FitSetup
 from gramian.data.distributed import Partitioned
-from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian, Matern
 from gramian.kernels.resolve import PRECOMPUTED, WITHOUT_GAMMA
@@ -18,68 +18,73 @@ from gramian.metric.learned_metric import LearnedMetric
 from gramian.selection.kernel_choice import LEAST_ROWS, KernelChoice, choose_kernel
 
 AUTO = "auto"
-#: What parameters that are "auto" stand for in plans, before a search, and where there are too few rows to
-#: choose by; alpha and C then follow the weights (:func:`searchable`).
-USUAL: dict[str, Any] = {"kernel": "rbf", "gamma": None, "alpha": 1.0, "C": 1.0}
+#: What alpha and C stand for in plans and before a search, where they are "auto". With too few rows to choose
+#: by they follow the weights (:func:`searchable`).
+USUAL_PENALTY = 1.0
 #: Kernels that ``kernel="auto"`` compares.
 FAMILIES: tuple[Kernel, ...] = (Gaussian(), Matern(nu=1.5), Exponential(), Laplacian())
 
 
-def automatic(model: KernelEstimator, *names: str) -> tuple[str, ...]:
-    """Return those of these parameters that are "auto" in an estimator."""
-    values = ((name, getattr(model, name)) for name in names)
-    return tuple(name for name, value in values if isinstance(value, str) and value == AUTO)
+def is_auto(value: Any) -> bool:
+    """Return whether a parameter is left to the rows."""
+    return isinstance(value, str) and value == AUTO
 
 
-def check_automatic(model: KernelEstimator, rows: LabelledRows[Any], asked: tuple[str, ...]) -> None:
-    """Raise where another parameter cannot go with those that are "auto"."""
+def automatic(kernel: KernelParameters, **penalty: Any) -> tuple[str, ...]:
+    """Return the names of those of kernel, gamma and penalty that are "auto"."""
+    values = {"kernel": kernel.kernel, "gamma": kernel.gamma, **penalty}
+    return tuple(name for name, value in values.items() if is_auto(value))
+
+
+def usual_setup(
+    setup: FitSetup, asked: tuple[str, ...], *, metric: Any = None, checkpoint: Any = None
+) -> FitSetup:
+    """Return a fit's setup with the usual kernel in place of what is "auto".
+
+    Raises where another parameter cannot go with those that are "auto".
+    """
     if not asked:
-        return
+        return setup
     what = " and ".join(f"{name}='auto'" for name in asked)
-    if isinstance(rows.source, Partitioned):
-        raise InputError(f"{what} needs rows on this machine. Give a number, or fit to arrays first.")
-    if getattr(model, "checkpoint", None) is not None:
+    if checkpoint is not None:
         raise InputError(
-            f"{what} was given with checkpoint={model.checkpoint!r}, but several fits are compared, which "
+            f"{what} was given with checkpoint={checkpoint!r}, but several fits are compared, which "
             "cannot be continued. Pass checkpoint=None, or the values of an earlier fit."
         )
-    kernel = {"kernel", "gamma"} & set(asked)
-    if not kernel:
-        return
-    if isinstance(getattr(model, "metric", None), str | LearnedMetric):
+    given = setup.kernel
+    if not {"kernel", "gamma"} & set(asked):
+        return setup
+    if isinstance(metric, str | LearnedMetric):
         raise InputError(
-            f"{what} was given with metric={model.metric!r}: both would learn the distance. Pass "
+            f"{what} was given with metric={metric!r}: both would learn the distance. Pass "
             "metric=None, or name a kernel and leave gamma out."
         )
-    if isinstance(model.approximation, FrozenEstimator):
+    if setup.frozen:
         raise InputError(
             f"{what} was given with FrozenEstimator, whose kernel is fixed. Leave the kernel parameters at "
             "their defaults."
         )
-    if "kernel" in asked and model.gamma is not None and "gamma" not in asked:
+    if "kernel" in asked and given.gamma is not None and "gamma" not in asked:
         raise InputError(
-            f"kernel='auto' was given with gamma={model.gamma!r}, but it chooses lengthscales of its own. "
+            f"kernel='auto' was given with gamma={given.gamma!r}, but it chooses lengthscales of its own. "
             "Pass gamma=None, or name a kernel."
         )
     if "kernel" not in asked and (
-        not isinstance(model.kernel, str) or model.kernel in (PRECOMPUTED, *WITHOUT_GAMMA)
+        not isinstance(given.kernel, str) or given.kernel in (PRECOMPUTED, *WITHOUT_GAMMA)
     ):
         raise InputError(
-            f"gamma='auto' was given with kernel={model.kernel!r}, which has no gamma to choose. Pass "
+            f"gamma='auto' was given with kernel={given.kernel!r}, which has no gamma to choose. Pass "
             "the name of a kernel, such as 'rbf'."
         )
+    kernel = "rbf" if "kernel" in asked else given.kernel
+    return replace(setup, kernel=replace(given, kernel=kernel, gamma=None))
 
 
-def with_values(model: KernelEstimator, **values: Any) -> Any:
-    """Return an unfitted copy of an estimator with these parameters."""
-    return type(model)(**{**model.get_params(deep=False), **values})
-
-
-def with_usual(model: KernelEstimator, asked: tuple[str, ...]) -> Any:
-    """Return an unfitted copy of an estimator with the usual values of those parameters that are "auto"."""
-    if "kernel" in asked:
-        asked = (*asked, "gamma")
-    return with_values(model, **{name: USUAL[name] for name in asked})
+def refuse_far_rows(rows: LabelledRows[Any], asked: tuple[str, ...]) -> None:
+    """Raise where rows that lie on other machines would have to decide what is "auto"."""
+    if asked and isinstance(rows.source, Partitioned):
+        what = " and ".join(f"{name}='auto'" for name in asked)
+        raise InputError(f"{what} needs rows on this machine. Give a number, or fit to arrays first.")
 
 
 def searchable(rows: LabelledRows[Any]) -> tuple[LabelledRows[Any], float]:
@@ -90,7 +95,7 @@ def searchable(rows: LabelledRows[Any]) -> tuple[LabelledRows[Any], float]:
     """
     if len(rows.counted) < LEAST_ROWS:
         return rows, rows.mass / LEAST_ROWS
-    return rows.relative(), USUAL["alpha"]
+    return rows.relative(), USUAL_PENALTY
 
 
 def chosen_kernel(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,28 +19,25 @@ from gramian.approximations.nystrom import Nystrom
 from gramian.approximations.setup import FitSetup
 from gramian.compression.costs import Workload
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
-from gramian.compression.predictor import Predictor
 from gramian.compression.rank_sharing import at_most_rows
 from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.answers import in_blocks
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.matching import names_known
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan
-from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.metric.input import Input, InputParameters, scaled_input
-from gramian.ridge.decisions import decision, decision_blocks
+from gramian.ridge.model import TRAINED, KernelModel
+from gramian.ridge.partial_fit import without_fit_data
 from gramian.ridge.planning import method_of
 from gramian.ridge.ridge import KernelRidge
-from gramian.ridge.streaming import without_fit_data
-from gramian.ridge.training import TRAINED, trained_evidence
 from gramian.spectra.exact_components import exact_components
 from gramian.spectra.feature_components import feature_components
 
@@ -170,14 +168,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             self._check_inverse(source)
             setup = FitSetup.of(self, phases)
             found = scaled_input(InputParameters.of(setup, standardize=self.standardize), source)
-            found.keep_in(self)
             rows = found.over(source)
-            if _wants_exact(setup, source.shape[0]):
-                self._fit_exact(setup, rows, count, tol)
-            else:
-                self._fit_features(setup, rows, count, tol)
-            self._flat = False
-            self.__dict__.pop("inverse_", None)  # left by an earlier fit
+            train = _exact_model if _wants_exact(setup, source.shape[0]) else _features_model
+            values, model = train(setup, rows, count, tol)
+            state = replace(model, input=found).state()
+            self._keep({**state, "eigenvalues_": values, "_flat": False})
             if self.fit_inverse_transform:
                 self.inverse_ = self._inverse(setup, source, rows)
         return self
@@ -185,7 +180,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def transform(self, X: Any) -> Float64Array:
         """Return the scores of the rows of X, shape (n, n_components), float64."""
         check_is_fitted(self, "predictor_")
-        return decision(self, X)
+        return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
 
     def inverse_transform(self, X: Any) -> Float64Array:
         """Return rows (n, d) whose scores are approximately X (n, n_components)."""
@@ -201,68 +196,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def _n_features_out(self) -> int:
         return int(self.predictor_.n_outputs)
 
-    def _fit_exact(self, setup: FitSetup, source: RowSource, count: int | None, tol: float) -> None:
-        n = source.shape[0]
-        kernel = setup.kernel.of(source)
-        resources = setup.resources.settled(source, kernel, None)
-        plan = exact_plan(
-            Workload.of(source, count or 1),
-            Exact(solver="cg").settings(),
-            resources,
-            reason="few rows" if setup.automatic else EXACT,
-        )
-        began = time.perf_counter()
-        rows = source.rows(slice(0, n))
-        found = exact_components(
-            kernel,
-            rows.copy() if sp.issparse(rows) else np.array(rows),
-            count,
-            tol=tol,
-            dtype=resources.dtype,
-            memory_bytes=resources.memory_budget,
-            engine=setup.resources.engine,
-            rng=as_generator(setup.random_state),
-            progress=setup.phases("eigenpairs", unit="products"),
-        )
-        self._keep(found, kernel, n)
-        self.plan_ = plan.used({"solve": found.solution.bytes}, {"solve": time.perf_counter() - began})
-
-    def _fit_features(self, setup: FitSetup, source: RowSource, count: int | None, tol: float) -> None:
-        n = source.shape[0]
-        kernel, rng = setup.kernel.of(source), as_generator(setup.random_state)
-        plan = _features_plan(setup, source, kernel, count, rng)
-        engine = Engine(plan.n_threads)
-        began = time.perf_counter()
-        features = plan.build(source, kernel, rng=rng, engine=engine, phases=setup.phases)
-        built = time.perf_counter()
-        sums = accumulate(
-            features,
-            source,
-            np.zeros((n, 0)),
-            None,
-            chunk_rows=plan.chunk_rows,
-            engine=engine,
-            with_ones=True,
-            progress=setup.phases("sums", n),
-        )
-        summed = time.perf_counter()
-        setup.phases("solve")
-        found = feature_components(features, sums, n, count, tol=tol, rng=rng)
-        self._keep(found, kernel, features.rank)
-        held = features.nbytes + sum(s.nbytes for s in sums)
-        seconds = {"bases": built - began, "sums": summed - built, "solve": time.perf_counter() - summed}
-        self.plan_ = plan.used({"bases": features.nbytes, "sums": held, "solve": 2 * held}, seconds)
-
-    def _keep(self, found: Any, kernel: Kernel, rank: int) -> None:
-        self.eigenvalues_ = found.values
-        self.intercept_ = -found.offset
-        predictor: Predictor | ExactPredictor = found.predictor
-        self.predictor_, self.kernel_ = self._released(predictor, kernel)
-        self.solution_ = found.solution
-        self.rank_ = rank
-
     def _evidence(self) -> Evidence:
-        return trained_evidence(self, alpha=self.alpha)
+        return KernelModel.of(self).facts(names_known(self), alpha=self.alpha)
 
     def _check_inverse(self, source: RowSource) -> None:
         if not self.fit_inverse_transform:
@@ -282,7 +217,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def _inverse(self, setup: FitSetup, source: RowSource, prepared: RowSource) -> KernelRidge:
         """Train kernel ridge regression from scores to prepared rows, with the fitted kernel."""
         n = source.shape[0]
-        scores = in_blocks(decision_blocks(self, source), (n, self.predictor_.n_outputs))
+        scores = KernelModel.of(self).values(source, self._engine())
         exact = _wants_exact(setup, n)
         ridge = KernelRidge(
             alpha=self.alpha,
@@ -306,6 +241,68 @@ def _wants_exact(setup: FitSetup, n_rows: int) -> bool:
     if setup.automatic:
         return n_rows <= DIRECT_ROWS
     return isinstance(setup.approximation, str) and setup.approximation == "exact"
+
+
+def _exact_model(
+    setup: FitSetup, source: RowSource, count: int | None, tol: float
+) -> tuple[Float64Array, KernelModel]:
+    """Return eigenvalues and components of the exact K."""
+    n = source.shape[0]
+    kernel = setup.kernel.of(source)
+    resources = setup.resources.settled(source, kernel, None)
+    plan = exact_plan(
+        Workload.of(source, count or 1),
+        Exact(solver="cg").settings(),
+        resources,
+        reason="few rows" if setup.automatic else EXACT,
+    )
+    began = time.perf_counter()
+    rows = source.rows(slice(0, n))
+    found = exact_components(
+        kernel,
+        rows.copy() if sp.issparse(rows) else np.array(rows),
+        count,
+        tol=tol,
+        dtype=resources.dtype,
+        memory_bytes=resources.memory_budget,
+        engine=setup.resources.engine,
+        rng=as_generator(setup.random_state),
+        progress=setup.phases("eigenpairs", unit="products"),
+    )
+    plan = plan.used({"solve": found.solution.bytes}, {"solve": time.perf_counter() - began})
+    return found.values, KernelModel(found.predictor, kernel, -found.offset, found.solution, plan, n)
+
+
+def _features_model(
+    setup: FitSetup, source: RowSource, count: int | None, tol: float
+) -> tuple[Float64Array, KernelModel]:
+    """Return eigenvalues and components of an approximation, from sums over its features."""
+    n = source.shape[0]
+    kernel, rng = setup.kernel.of(source), as_generator(setup.random_state)
+    plan = _features_plan(setup, source, kernel, count, rng)
+    engine = Engine(plan.n_threads)
+    began = time.perf_counter()
+    features = plan.build(source, kernel, rng=rng, engine=engine, phases=setup.phases)
+    built = time.perf_counter()
+    sums = accumulate(
+        features,
+        source,
+        np.zeros((n, 0)),
+        None,
+        chunk_rows=plan.chunk_rows,
+        engine=engine,
+        with_ones=True,
+        progress=setup.phases("sums", n),
+    )
+    summed = time.perf_counter()
+    setup.phases("solve")
+    found = feature_components(features, sums, n, count, tol=tol, rng=rng)
+    held = features.nbytes + sum(s.nbytes for s in sums)
+    seconds = {"bases": built - began, "sums": summed - built, "solve": time.perf_counter() - summed}
+    plan = plan.used({"bases": features.nbytes, "sums": held, "solve": 2 * held}, seconds)
+    return found.values, KernelModel(
+        found.predictor, kernel, -found.offset, found.solution, plan, features.rank
+    )
 
 
 def _features_plan(

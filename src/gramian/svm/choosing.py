@@ -15,26 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from gramian._phases import Phases
 from gramian._random import as_generator
 from gramian._typing import Float64Array
-from gramian.compression.plan import Plan
-from gramian.data.source import RowSource
-from gramian.estimator.base import KernelEstimator
-from gramian.estimator.fitting import remove
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.progress import shown_phases
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.input import learned_input
 from gramian.metric.rounds import RoundModel, RoundSetup
 from gramian.search import Limits, Trials, search
-from gramian.selection.automatic import (
-    automatic,
-    check_automatic,
-    chosen_kernel,
-    searchable,
-    with_usual,
-)
+from gramian.selection.automatic import chosen_kernel, refuse_far_rows, searchable
 from gramian.selection.kernel_choice import LEAST_ROWS
 from gramian.selection.penalties import CLOSE, fold_numbers, mean_diagonal, penalty_grid
 from gramian.solvers.newton_system import NewtonPoint
@@ -46,12 +34,11 @@ from gramian.svm.newton import (
     class_round,
     class_task,
     minimise,
-    plan_newton,
 )
 from gramian.svm.newton_training import NewtonSettings, NewtonTraining
 
-#: Parameters that may be "auto", and what an estimator keeps of the choice.
-CHOOSABLE, CHOSEN = ("kernel", "gamma", "C"), ("choice_", "C_")
+#: Learned attributes of what was chosen for parameters that are "auto".
+CHOSEN = ("choice_", "C_")
 #: Folds of the rows, of which as many are held out in turn as give this many rows. By hand.
 FOLDS, HELD_OUT_ROWS = 5, 500
 #: Most rows of a fold, and the part of the memory budget that it takes at most.
@@ -93,66 +80,36 @@ class _Fold:
     held_out: LabelledRows[Any]
 
 
-def fit_newton(model: KernelEstimator, rows: LabelledRows[Any], kind: NewtonModel) -> NewtonFit:
-    """Fit an estimator to labelled rows, with what its parameters leave to the rows."""
-    with shown_phases(model.verbose) as phases:
-        return _fit_newton(model, rows, kind, phases)
-
-
-def _fit_newton(model: Any, rows: LabelledRows[Any], kind: NewtonModel, phases: Phases) -> NewtonFit:
-    began = time.perf_counter()
-    asked = automatic(model, *CHOOSABLE)
-    check_automatic(model, rows, asked)
-    parameters = NewtonParameters.of(with_usual(model, asked), phases)
+def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters, kind: NewtonModel) -> NewtonFit:
+    """Return the fit to labelled rows, with what the parameters leave to the rows."""
+    began, asked = time.perf_counter(), parameters.asked
+    refuse_far_rows(rows, asked)
     if "C" in asked:
         rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)
-    if "kernel" in asked:
-        parameters = replace(parameters, input=replace(parameters.input, each_feature=True))
     found = learned_input(parameters.input, parameters.setup, rows, partial(kind.round, parameters))
-    found.keep_in(model)
     rows = found.prepared(rows)
-    remove(model, *CHOSEN)
     if not asked:
+        seconds = {"metric": time.perf_counter() - began} if found.rounds else {}
         fit = minimise(parameters, kind.task(parameters, rows))
-        fit.keep_in(model)
-        if found.rounds:
-            model.plan_ = model.plan_.within(time.perf_counter() - began, "metric")
-        return fit
-    rng = as_generator(model.random_state)
+        return replace(fit, input=found, seconds=seconds)
+    rng = as_generator(parameters.setup.random_state)
     choice = chosen_kernel(parameters.setup, rows, asked, intercept=parameters.intercept, rng=rng)
     if choice is not None:
         parameters = parameters.with_kernel(choice.kernel)
-        model.choice_ = choice
     task = kind.task(parameters, rows)
-    chosen_seconds = time.perf_counter() - began
-    path = None
+    spent = time.perf_counter() - began
     if "C" in asked and len(rows.counted) >= LEAST_ROWS:
         error = 1.0 if choice is None else max(float(choice.errors.min()), np.finfo(float).eps)
         start = None if choice is None else choice.alpha
         path = _Path.of(parameters, rows, task, kind, kind.unit(task, error), start, rng)
         least = task.penalty * float(path.alphas[0] * CLOSE[0])
         fit = minimise(parameters, replace(task, penalty=least), path.chosen)
-        chosen_seconds += path.seconds
+        spent += path.seconds
     else:
         fit = minimise(parameters, task)
-    fit.keep_in(model)
-    if "C" in asked:
-        model.C_ = 1.0 / fit.settings.alpha
-    used = {"choice": chosen_seconds} | model.plan_.used_seconds
-    model.plan_ = replace(model.plan_, used_seconds=used)
-    return fit
-
-
-def plan_choosing(
-    model: KernelEstimator, penalty: Callable[[float], float], source: RowSource, n_outputs: int
-) -> Plan:
-    """Return the plan of a fit; for what is "auto" by the Gaussian kernel of gamma 1/d and C = 1.
-
-    ``penalty`` gives the ridge penalty that sizes are planned for, from C.
-    """
-    parameters = NewtonParameters.of(with_usual(model, automatic(model, *CHOOSABLE)))
-    return plan_newton(parameters, penalty(parameters.C), source, n_outputs)
+    C = 1.0 / fit.settings.alpha if "C" in asked else None
+    return replace(fit, input=found, choice=choice, C=C, seconds={"choice": spent})
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,15 +18,15 @@ from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
+from gramian.estimator.progress import shown_phases
 from gramian.estimator.sample_weights import relative_weights
 from gramian.metric.input import INPUT, feature_importances_
-from gramian.ridge.decisions import decision, predicted_classes
-from gramian.ridge.training import TRAINED
+from gramian.ridge.model import TRAINED, KernelModel
 from gramian.selection.penalties import fold_numbers
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge
 from gramian.solvers.platt import platt_sigmoid
-from gramian.svm.choosing import CHOSEN, class_model, fit_newton, plan_choosing
-from gramian.svm.newton import NewtonFit, Problem, newton_evidence
+from gramian.svm.choosing import CHOSEN, class_model, fit_newton
+from gramian.svm.newton import NewtonFit, NewtonParameters, Problem, newton_evidence, plan_newton
 
 #: Losses by name.
 LOSSES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
@@ -181,15 +180,15 @@ class KernelSVC(Classifier, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
             source = fit_rows(self, X, y)
             problem = self._problem()
             folds = whole_number("calibration_folds", self.calibration_folds, 2)
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
-            fit = fit_newton(self, rows, class_model(problem))
+            fit = fit_newton(rows, NewtonParameters.of(self, phases), class_model(problem))
+            self._keep(fit.state())
             self.classes_ = rows.targets.classes
-            self.__dict__.pop("calibration_", None)  # of an earlier fit
             if self.probability:
                 self.calibration_ = _calibration(fit, folds, relative=self.C == "auto")
             return self
@@ -199,15 +198,19 @@ class KernelSVC(Classifier, KernelEstimator):
         # Rounds are compared by the hinge itself; the minimiser works with parabolas around its kink.
         return Problem(lambda n_outputs: loss, BEND, _hinge if self.loss == "hinge" else _squared_hinge)
 
+    def _values(self, X: Any) -> Float64Array:
+        return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
+
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
         check_is_fitted(self, "predictor_")
-        return decision_values(decision(self, X))
+        return decision_values(self._values(X))
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row; of several the first in ``classes_``."""
         check_is_fitted(self, "predictor_")
-        return predicted_classes(self, X, self._labels)
+        source = self._rows(X, reset=False)
+        return KernelModel.of(self).classes(source, self._engine(), self._labels, self.classes_.dtype)
 
     def _labels(self, values: Float64Array) -> Array:
         # Each class has its own sigmoid, so the largest decision value need not be the likeliest class.
@@ -216,7 +219,8 @@ class KernelSVC(Classifier, KernelEstimator):
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
-        return plan_fit(self, X, y, partial(plan_choosing, self, self._problem().penalty))
+        penalty = self._problem().penalty
+        return plan_fit(self, X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence
@@ -225,7 +229,7 @@ class KernelSVC(Classifier, KernelEstimator):
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the calibrated probability of each class, shape (n, classes)."""
         check_is_fitted(self, "calibration_")
-        return self._probabilities(decision(self, X))
+        return self._probabilities(self._values(X))
 
     def _probabilities(self, values: Float64Array) -> Float64Array:
         p = expit(self.calibration_[:, 0] * values + self.calibration_[:, 1])

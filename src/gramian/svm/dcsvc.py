@@ -33,7 +33,7 @@ from gramian.estimator.progress import shown_bar
 from gramian.estimator.summaries import MOST_CLASSES, Evidence
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError, listed
-from gramian.kernels.precomputed import Precomputed
+from gramian.kernels.precomputed import Precomputed, bound
 from gramian.metric.input import Input, InputParameters, scaled_input
 from gramian.summary import short
 from gramian.svm.divide.levels import LeafSolver, cluster_rows
@@ -358,7 +358,7 @@ class DCSVC(Classifier, KernelEstimator):
         """Return f of each pair of classes, positive for the first of the two, shape (n, pairs)."""
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
-        predictor = self._on(self.predictor_, source)
+        predictor = bound(self.predictor_, source)
         n, engine = source.shape[0], self._engine()
         rows = Input.of(self).over(source).rows
         blocks = ((where, predictor(rows(where), engine)) for where in row_slices(n, PREDICT_ROWS))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -20,12 +19,12 @@ from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
+from gramian.estimator.progress import shown_phases
 from gramian.metric.input import INPUT, feature_importances_
-from gramian.ridge.decisions import decision, predicted_classes
-from gramian.ridge.training import TRAINED
+from gramian.ridge.model import TRAINED, KernelModel
 from gramian.solvers.losses import Logistic, Softmax
-from gramian.svm.choosing import CHOSEN, class_model, fit_newton, plan_choosing
-from gramian.svm.newton import Problem, newton_evidence
+from gramian.svm.choosing import CHOSEN, class_model, fit_newton
+from gramian.svm.newton import NewtonParameters, Problem, newton_evidence, plan_newton
 
 #: Two classes have one output with the logistic loss, whose curvature is at most 1/4; more classes have one
 #: output each.
@@ -139,22 +138,26 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
             rows = labelled_classes(fit_rows(self, X, y), y, sample_weight, self.class_weight)
-            fit_newton(self, rows, class_model(PROBLEM))
+            self._keep(fit_newton(rows, NewtonParameters.of(self, phases), class_model(PROBLEM)).state())
             self.classes_ = rows.targets.classes
             return self
+
+    def _values(self, X: Any) -> Float64Array:
+        return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
         check_is_fitted(self, "predictor_")
-        return decision_values(decision(self, X))
+        return decision_values(self._values(X))
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row; of several the first in ``classes_``."""
         check_is_fitted(self, "predictor_")
-        return predicted_classes(self, X, self._labels)
+        source = self._rows(X, reset=False)
+        return KernelModel.of(self).classes(source, self._engine(), self._labels, self.classes_.dtype)
 
     def _labels(self, values: Float64Array) -> Array:
         # As in predict_proba: rounding can make two probabilities equal whose decision values differ.
@@ -162,7 +165,8 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
-        return plan_fit(self, X, y, partial(plan_choosing, self, PROBLEM.penalty))
+        penalty = PROBLEM.penalty
+        return plan_fit(self, X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence
@@ -170,9 +174,9 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the probability of each class, shape (n, classes)."""
         check_is_fitted(self, "predictor_")
-        return probabilities(decision(self, X))
+        return probabilities(self._values(X))
 
     def predict_log_proba(self, X: Any) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`, without its underflow."""
         check_is_fitted(self, "predictor_")
-        return log_probabilities(decision(self, X))
+        return log_probabilities(self._values(X))

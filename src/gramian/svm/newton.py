@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,16 +17,20 @@ from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.matching import names_known
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import BudgetError, InputError
 from gramian.kernels import Kernel
-from gramian.metric.input import InputParameters, planned_input
+from gramian.metric.input import Input, InputParameters, planned_input
 from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly
+from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import Planned, plan_sums
-from gramian.ridge.training import Trained, ridge_round, trained_evidence
+from gramian.ridge.training import ridge_round
+from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
+from gramian.selection.kernel_choice import KernelChoice
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import Minimum
 from gramian.solvers.newton_system import NewtonPoint
@@ -54,6 +58,7 @@ class NewtonParameters:
     intercept: bool
     tol: float
     max_iter: int
+    asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
 
     @classmethod
     def of(cls, model: KernelEstimator, phases: Phases = silent) -> Self:
@@ -62,13 +67,17 @@ class NewtonParameters:
         ``phases`` is told of the phases of its fit.
         """
         setup = FitSetup.of(model, phases)
+        asked = automatic(setup.kernel, C=model.C)
+        setup = usual_setup(setup, asked, metric=model.metric)
+        scaling = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)
         return cls(
             setup,
-            InputParameters.of(setup, standardize=model.standardize, metric=model.metric),
-            positive_number("C", model.C),
+            replace(scaling, each_feature="kernel" in asked),
+            1.0 / USUAL_PENALTY if "C" in asked else positive_number("C", model.C),
             bool(model.fit_intercept),
             positive_number("tol", model.tol),
             whole_number("max_iter", model.max_iter, 1),
+            asked,
         )
 
     def settings(self, loss: Loss, mass: float, scale: float = 1.0) -> NewtonSettings:
@@ -156,25 +165,32 @@ class NewtonFit:
     rows: LabelledRows[Any]
     settings: NewtonSettings
     rng: np.random.Generator
+    input: Input = field(default_factory=Input)
+    choice: KernelChoice | None = None  #: where kernel or gamma are "auto"
+    C: float | None = None  #: where it is "auto"
+    seconds: Mapping[str, float] = field(default_factory=dict)  #: spent before the minimum, by phase
 
-    def trained(self) -> Trained:
+    def trained(self) -> KernelModel:
         """Return the model of the minimum."""
         training, found = self.training, self.minimum
         gap = float(found.gap.max(initial=0.0))
         status = Status.CONVERGED if training.reached else Status.LIMIT
-        return Trained(
+        plan = training.used()
+        return KernelModel(
             training.predictor(found.point),
             self.kernel,
             found.point.offset,
             Solution(found.point.beta, status, found.iterations, gap),
-            training.used(),
+            replace(plan, used_seconds={**self.seconds, **plan.used_seconds}),
             training.features.rank,
+            input=self.input,
         )
 
-    def keep_in(self, model: KernelEstimator) -> None:
-        """Make this the fit of an estimator."""
-        self.trained().keep_in(model)
-        model.n_iter_ = self.minimum.iterations
+    def state(self) -> dict[str, Any]:
+        """Return the learned attributes of an estimator with this fit, by name."""
+        chosen = {"n_iter_": self.minimum.iterations, "choice_": self.choice, "C_": self.C}
+        found = {name: value for name, value in chosen.items() if value is not None}
+        return self.trained().state() | found
 
 
 def newton_evidence(model: KernelEstimator) -> Evidence:
@@ -185,7 +201,7 @@ def newton_evidence(model: KernelEstimator) -> Evidence:
         "max_iter or tol, or lower C."
     )
     return replace(
-        trained_evidence(model, C=getattr(model, "C_", model.C)),
+        KernelModel.of(model).facts(names_known(model), C=getattr(model, "C_", model.C)),
         solver=(solution.told("relative gap"),),
         warnings=(missed,) if solution.status is Status.LIMIT else (),
     )
@@ -267,10 +283,12 @@ def _plan(
     return plan_sums(setup, source, n_outputs, penalty, weights=weights)
 
 
-def plan_newton(parameters: NewtonParameters, penalty: float, source: RowSource, n_outputs: int) -> Plan:
-    """Return the plan of bases and a pass for a fit to rows."""
+def plan_newton(
+    parameters: NewtonParameters, penalty: Callable[[float], float], source: RowSource, n_outputs: int
+) -> Plan:
+    """Return the plan of bases and a pass; ``penalty`` gives the ridge penalty of the plan from C."""
     source = planned_input(parameters.input, parameters.setup, source).over(source)
-    return _plan(parameters.setup.planning(), source, n_outputs, penalty)[0]
+    return _plan(parameters.setup.planning(), source, n_outputs, penalty(parameters.C))[0]
 
 
 # ---- rounds of a metric --------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -22,15 +21,22 @@ from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import LabelledRows, labelled_numbers
 from gramian.estimator.mixins import Regressor
+from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.metric.input import INPUT, feature_importances_
 from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup
-from gramian.ridge.decisions import decision
-from gramian.ridge.training import TRAINED, Trained
+from gramian.ridge.model import TRAINED, KernelModel
 from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
-from gramian.svm.choosing import CHOSEN, NewtonModel, fit_newton, plan_choosing
-from gramian.svm.newton import NewtonParameters, NewtonTask, minimise, newton_evidence, newton_round
+from gramian.svm.choosing import CHOSEN, NewtonModel, fit_newton
+from gramian.svm.newton import (
+    NewtonParameters,
+    NewtonTask,
+    minimise,
+    newton_evidence,
+    newton_round,
+    plan_newton,
+)
 
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
@@ -137,7 +143,7 @@ class KernelSVR(Regressor, KernelEstimator):
 
         y of shape (n, 1) is taken as (n,), with a ``DataConversionWarning``, as scikit-learn's ``SVR`` does.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
             source = fit_rows(self, X, y)
             rows = labelled_numbers(source, y, sample_weight, "KernelSVC")
@@ -146,11 +152,12 @@ class KernelSVR(Regressor, KernelEstimator):
                 rows = replace(rows, targets=NumberTargets(flat, rows.n))
             self._flat = rows.targets.flat
             self._loss(1.0)  # a bad parameter is reported before any work
-            fit_newton(self, rows, NewtonModel(self._round, self._task, _squares, _unit))
+            kind = NewtonModel(self._round, self._task, _squares, _unit)
+            self._keep(fit_newton(rows, NewtonParameters.of(self, phases), kind).state())
             return self
 
     def _task(
-        self, parameters: NewtonParameters, rows: LabelledRows[Any], before: Trained | None = None
+        self, parameters: NewtonParameters, rows: LabelledRows[Any], before: KernelModel | None = None
     ) -> NewtonTask:
         mean = rows.targets.mean(rows.weights)
         spread = _spread(rows, mean)
@@ -180,14 +187,18 @@ class KernelSVR(Regressor, KernelEstimator):
         # The first parabolas are as wide as the targets, so the first step is nearly a ridge regression.
         return EpsilonInsensitive(float(epsilon), 2.0 * spread)
 
+    def _values(self, X: Any) -> Float64Array:
+        return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
+
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) + b per row, shape (n,) or (n, outputs)."""
         check_is_fitted(self, "predictor_")
-        return predicted_numbers(decision(self, X), flat=self._flat)
+        return predicted_numbers(self._values(X), flat=self._flat)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the outputs)."""
-        return plan_fit(self, X, y, partial(plan_choosing, self, _penalty))
+        penalty = _penalty
+        return plan_fit(self, X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence

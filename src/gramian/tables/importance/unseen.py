@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.kernels.powered import PoweredExponential, powered_distances
 from gramian.metric.metric import Metric
-from gramian.ridge.decisions import values_of
+from gramian.ridge.model import KernelModel
 from gramian.tables.boosting.boosted import Boosted
 
 #: Numbers of a tile of distances, and of the changed rows that are answered at a time. Chosen by hand.
@@ -131,11 +131,12 @@ class ExactUnseen:
 class ModelUnseen:
     """A fitted model of the rows outside one part of them, which it has not seen."""
 
-    model: Any
+    model: KernelModel
+    engine: Engine
 
     def changed(self, rows: Array, numbers: IntArray, changes: Sequence[Change]) -> Float64Array:
         """Return the values of rows as they are and after each change, (1 + changes, m, outputs)."""
-        return _answers(lambda some, _: values_of(self.model, ArraySource(some)), rows, changes)
+        return _answers(lambda some, _: self.model.values(ArraySource(some), self.engine), rows, changes)
 
 
 @dataclass(frozen=True)

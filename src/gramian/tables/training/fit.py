@@ -18,6 +18,7 @@ from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import PROGRESS, MetricLearningSettings, Round, learn_metric
+from gramian.ridge.model import KernelModel
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
 from gramian.tables.boosting.boosted import Boosted
@@ -330,7 +331,7 @@ def _rounds(
     form = "diagonal" if factory.point.metric.matrix is None else "full"
     learner = Rounds(
         lambda metric: factory.fit(factory.model(small, metric), drawn),
-        lambda model: loss(factory.values(model, held), held),
+        lambda model: loss(factory.values(KernelModel.of(model), held), held),
         factory.rows.source.take(drawn[rng.permutation(len(drawn))]),
         form,
         switched,
@@ -343,7 +344,7 @@ def _rounds(
     best = Trial(factory, min(each.error for each in found.rounds), None)
 
     def judge(rows: IntArray, other: ModelFactory) -> tuple[float, None]:
-        return loss(other.values(other.fit(other.model(small), rows), held), held), None
+        return loss(other.values(KernelModel.of(other.fit(other.model(small), rows)), held), held), None
 
     limits = Limits(until=pace.until, enough=enough(factory), patience=1, progress=PROGRESS)
     for factor in BANDWIDTH_FACTORS:

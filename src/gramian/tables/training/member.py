@@ -17,8 +17,8 @@ from gramian.exact.exact import Exact
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
+from gramian.ridge.partial_fit import close_stream, require_stream
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.ridge.streaming import closed, with_penalty
 from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
 from gramian.tables.training.gain import HeldLoss
 from gramian.tables.training.logistic import LogisticPart, with_logistic
@@ -140,15 +140,16 @@ def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: He
     alpha, values = factory.point.alpha, np.zeros((0, 1))
     longest, least, best = 0.0, np.inf, None
     if len(held):
+        stream = require_stream(model)
 
         def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
             nonlocal longest, least, best
             began = time.perf_counter()
-            tried = with_penalty(model, alpha)
+            tried = stream.with_penalty(alpha)
             found = factory.values(tried, held)
             longest, error = max(longest, time.perf_counter() - began), loss(found, held)
             if best is None or error < least:
-                least, best = error, ModelUnseen(closed(tried))
+                least, best = error, ModelUnseen(tried, Engine(factory.options["n_jobs"]))
             return error, found
 
         def more() -> bool:
@@ -157,7 +158,7 @@ def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: He
 
         alpha, values = best_penalty(judge, held, alpha, enough(factory), more)
         factory.add(model.set_params(alpha=alpha), held)
-    closed(model)
+    close_stream(model)
     # The plan was made before the held-out rows were added.
     model.plan_ = replace(model.plan_, n_rows=used + len(held))
     short = "the smallest model was fitted" if smallest else ""

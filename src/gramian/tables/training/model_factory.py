@@ -27,10 +27,10 @@ from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
 from gramian.metric.metric import Metric
-from gramian.ridge.decisions import values_of
+from gramian.ridge.model import KernelModel
+from gramian.ridge.partial_fit import without_fit_data
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.ridge.streaming import without_fit_data
 from gramian.tables.effort import DEFAULT, EFFORTS, TableEffort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.small_problem import Point
@@ -205,8 +205,9 @@ class ModelFactory:
             as_generator(self.options["random_state"]),
         )
 
-    def values(self, model: Any, numbers: IntArray) -> Float64Array:
-        return values_of(model, SubsetRows(self.rows.source, numbers))
+    def values(self, model: KernelModel, numbers: IntArray) -> Float64Array:
+        source = SubsetRows(self.rows.source, numbers)
+        return model.values(source, Engine(self.options["n_jobs"]))
 
 
 def _kernel_of(point: Point) -> Kernel:
