@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import update_wrapper
 from types import MethodType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -37,17 +37,20 @@ from gramian.ridge.parameters import RidgeParameters, exact_of
 from gramian.ridge.streaming import CHOSEN, SOLVED, RidgeStream
 from gramian.selection.automatic import automatic
 
+if TYPE_CHECKING:
 
-class RidgeEstimator(KernelEstimator):
-    """A ridge estimator, whose rows may come in several calls of ``partial_fit``."""
+    class RidgeEstimator(KernelEstimator):
+        """A ridge estimator, whose rows may come in several calls of ``partial_fit``."""
 
-    alpha: Any
-    engine: Any
-    class_weight: Any  #: of a classifier
-    classes_: Array  #: of a classifier
-    _stream: RidgeStream
-    _fit_data: FitData
+        alpha: Any
+        engine: Any
+        class_weight: Any  #: of a classifier
+        classes_: Array  #: of a classifier
+        _stream: RidgeStream
+        _fit_data: FitData
 
+else:
+    RidgeEstimator = KernelEstimator  # a base that states attributes is for the type checker
 
 Ridge = TypeVar("Ridge", bound=RidgeEstimator)
 
