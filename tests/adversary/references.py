@@ -129,7 +129,11 @@ LONG = {"maxiter": 3000, "maxfun": 6000, "ftol": 1e-15, "gtol": 1e-11, "maxcor":
 
 
 def hinge_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, intercept: bool) -> float:
-    """Return the least hinge objective: the dual's of a feasible α, a lower bound."""
+    """Return the least hinge objective: the dual's of a feasible α, a lower bound; at most that of f = 0."""
+    return min(_hinge_dual(K, y, cost, intercept), float(cost.sum()))
+
+
+def _hinge_dual(K: np.ndarray, y: np.ndarray, cost: np.ndarray, intercept: bool) -> float:
     counts = cost > 0
     K, y, cost = K[np.ix_(counts, counts)], y[counts], cost[counts]
     if intercept and len(np.unique(y)) < 2:

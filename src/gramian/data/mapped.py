@@ -102,7 +102,7 @@ def _mapped_onto(
 
 
 def map_rows(source: RowSource, row_map: RowMap) -> RowSource:
-    """Return the transformed rows of a source; transformations nest: ``map_rows(mapped(source, a), b)``.
+    """Return the transformed rows of a source; transformations nest: ``map_rows(map_rows(source, a), b)``.
 
     >>> from gramian.data.scaled import Scaler
     >>> from gramian.data.source import ArraySource

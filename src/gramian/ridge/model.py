@@ -123,10 +123,6 @@ class RidgeModel:
     alpha: float | None = None
     choice: KernelChoice | None = None
 
-    def values(self, source: RowSource, engine: Engine) -> Float64Array:
-        """Return f(x) + b of each row, shape (n, outputs)."""
-        return self.model.values(source, engine)
-
     def state(self) -> dict[str, Any]:
         """Return the learned attributes of an estimator with this model, by name."""
         chosen = {"choice_": self.choice, "alpha_": self.alpha}

@@ -39,6 +39,11 @@ from gramian.ridge.planning import plan_ridge
 from gramian.ridge.remote import lazily
 
 
+def _decision(self: RidgeEstimator, X: Any) -> Float64Array:
+    source = self._rows(X, reset=False)
+    return KernelModel.of(self).finite(source, self._engine(), cluster_of(source, self.engine))
+
+
 @of_streams
 class KernelRidge(Regressor, RidgeEstimator):
     r"""Kernel ridge regression: minimise Σ w_i (y_i − f(x_i))² + alpha ‖f‖², on a compressed kernel.
@@ -240,6 +245,7 @@ class KernelRidge(Regressor, RidgeEstimator):
 
     forget = forget
     merge = merge
+    _decision = _decision
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
@@ -248,10 +254,6 @@ class KernelRidge(Regressor, RidgeEstimator):
             shape = () if self._flat else (self.predictor_.n_outputs,)
             return lazily(self, X, "predict", shape, np.float64)
         return predicted_numbers(self._decision(X), flat=self._flat)
-
-    def _decision(self, X: Any) -> Float64Array:
-        source = self._rows(X, reset=False)
-        return KernelModel.of(self).finite(source, self._engine(), cluster_of(source, self.engine))
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the outputs)."""
@@ -365,6 +367,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
 
     forget = forget
     merge = merge
+    _decision = _decision
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
@@ -382,10 +385,6 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         labels, source = partial(class_labels, classes=self.classes_), self._rows(X, reset=False)
         cluster = cluster_of(source, self.engine)
         return KernelModel.of(self).classes(source, self._engine(), labels, self.classes_.dtype, cluster)
-
-    def _decision(self, X: Any) -> Float64Array:
-        source = self._rows(X, reset=False)
-        return KernelModel.of(self).finite(source, self._engine(), cluster_of(source, self.engine))
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the classes)."""

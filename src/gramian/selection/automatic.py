@@ -36,6 +36,10 @@ def automatic(kernel: KernelParameters, **penalty: Any) -> tuple[str, ...]:
     return tuple(name for name, value in values.items() if is_auto(value))
 
 
+def _named(asked: tuple[str, ...]) -> str:
+    return " and ".join(f"{name}='auto'" for name in asked)
+
+
 def usual_setup(
     setup: FitSetup, asked: tuple[str, ...], *, metric: Any = None, checkpoint: Any = None
 ) -> FitSetup:
@@ -45,7 +49,7 @@ def usual_setup(
     """
     if not asked:
         return setup
-    what = " and ".join(f"{name}='auto'" for name in asked)
+    what = _named(asked)
     if checkpoint is not None:
         raise InputError(
             f"{what} was given with checkpoint={checkpoint!r}, but several fits are compared, which "
@@ -83,8 +87,9 @@ def usual_setup(
 def refuse_far_rows(rows: LabelledRows[Any], asked: tuple[str, ...]) -> None:
     """Raise where rows that lie on other machines would have to decide what is "auto"."""
     if asked and isinstance(rows.source, Partitioned):
-        what = " and ".join(f"{name}='auto'" for name in asked)
-        raise InputError(f"{what} needs rows on this machine. Give a number, or fit to arrays first.")
+        raise InputError(
+            f"{_named(asked)} needs rows on this machine. Give a number, or fit to arrays first."
+        )
 
 
 def searchable(rows: LabelledRows[Any]) -> tuple[LabelledRows[Any], float]:

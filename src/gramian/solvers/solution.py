@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from gramian._numerics import ridge_tolerance
+from gramian._numerics import ridge_tolerance, size_of
 from gramian._typing import Float64Array
 
 
@@ -93,9 +93,7 @@ def relative_residual(residual: Float64Array, right: Float64Array) -> float:
     """Return the largest column norm of ``residual`` over that of ``right``, if that is not 0."""
     if right.size == 0:
         return 0.0
-    # In units of the largest number of a column, whose squares neither overflow nor vanish.
-    unit = np.abs(right).max(axis=0, initial=0.0)
-    unit = np.where(unit > 0, unit, 1.0)
-    missed = np.atleast_1d(np.linalg.norm(residual / unit, axis=0))
-    scale = np.atleast_1d(np.linalg.norm(right / unit, axis=0))
+    unit = np.array([size_of(column) for column in np.atleast_2d(right.T)])
+    missed = np.linalg.norm(residual.reshape(-1, len(unit)) / unit, axis=0)
+    scale = np.linalg.norm(right.reshape(-1, len(unit)) / unit, axis=0)
     return float(np.divide(missed, scale, out=missed.copy(), where=scale > 0).max(initial=0.0))

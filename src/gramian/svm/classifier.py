@@ -22,6 +22,7 @@ from gramian.estimator.progress import shown_phases
 from gramian.estimator.sample_weights import relative_weights
 from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.model import TRAINED, KernelModel
+from gramian.selection.automatic import is_auto
 from gramian.selection.penalties import fold_numbers
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge
 from gramian.solvers.platt import platt_sigmoid
@@ -190,7 +191,7 @@ class KernelSVC(Classifier, KernelEstimator):
             self._keep(fit.state())
             self.classes_ = rows.targets.classes
             if self.probability:
-                self.calibration_ = _calibration(fit, folds, relative=self.C == "auto")
+                self.calibration_ = _calibration(fit, folds, relative=is_auto(self.C))
             return self
 
     def _problem(self) -> Problem:

@@ -43,7 +43,7 @@ class HeldOutModel:
     """The model of a table without the rows that judge it.
 
     source : encoded and scaled rows; numbers : of the held-out rows; members, weights : kernel models and
-    their weights in the mean, no models where boosting alone answers; boosted : boosting, None where there
+    their weights in the mean, none where boosting alone answers; boosted : boosting, None where there
     is none; answer : from the mean's and boosting's values (m, outputs) to answers; loss : from answers and
     the rows' numbers to a loss.
     """
@@ -64,7 +64,7 @@ class HeldOutModel:
         rows, every = np.asarray(self.source.take(numbers)), [each for some in changes for each in some]
         trees = None if self.boosted is None else self.boosted.changed(rows, numbers, every)
         parts = [each.changed(rows, numbers, every) for each in self.members if each is not None]
-        means = sum((weight * part for weight, part in zip(self.weights, parts, strict=False)), start=0.0)
+        means = sum(weight * part for weight, part in zip(self.weights, parts, strict=True))
         means = np.asarray(means if parts else trees)
         answers = [self.answer(mean, None if trees is None else trees[j]) for j, mean in enumerate(means)]
         before, after = answers[0], iter(answers[1:])

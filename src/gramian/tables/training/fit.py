@@ -22,7 +22,7 @@ from gramian.ridge.model import KernelModel
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
 from gramian.tables.boosting.boosted import Boosted
-from gramian.tables.boosting.contributions import Contributions
+from gramian.tables.boosting.contributions import LEAST_GAIN, Contributions
 from gramian.tables.effort import TableEffort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.importance.permutation import HeldOutModel
@@ -55,9 +55,6 @@ BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
 #: one's. It is left out if its weight in the mean comes out below the second number. Chosen by hand.
 NEAR, LEAST_SHARE = 1.1, 0.1
-#: Least share by which logistic models, and kernel models beside boosting, must lower the held-out loss to be
-#: used: each makes predictions several times slower. Chosen by hand.
-LEAST_GAIN = 0.002
 #: With less time than this many rows need, no rounds are run. Chosen by hand.
 LEAST_ROUND_ROWS = 500
 #: Share of the remaining time that the rounds may take, and of what remains after them, the share for the
@@ -100,8 +97,9 @@ class LastFit:
         """
         alone = self.contributions is not None and self.contributions.boosting_alone
         members = [] if alone else [each.unseen for each in self.members]
+        weights = () if alone else self.weights
         trees = self.boosted_unseen if boosted else None
-        return HeldOutModel(self.source, self.held, members, self.weights, trees, answer, loss)
+        return HeldOutModel(self.source, self.held, members, weights, trees, answer, loss)
 
     @property
     def model(self) -> Any:
@@ -127,11 +125,10 @@ class LastFit:
         share, both = best_share(self.values, other, self.held, loss)
         gain = Gain.of_values(self.values, both, self.held, loss)
         kernel, boosting, mix = (loss(values, self.held) for values in (self.values, other, both))
-        alone = gain.clear and mix > (1.0 - LEAST_GAIN) * boosting
-        parts = Contributions(kernel, boosting, mix, gain.error, gain.clear, alone)
+        parts = Contributions(kernel, boosting, mix, gain.error, gain.clear)
         if not gain.clear:
             return replace(self, boosted=None, contributions=parts)
-        if alone:
+        if parts.boosting_alone:
             share, both = 1.0, other
         return replace(self, values=both, share=share, contributions=parts)
 
@@ -170,10 +167,10 @@ class LastFit:
             ]
             gain = Gain.of_rows(each[0], each[2], weights)
             kernel, boosting, both = (float(np.average(losses, weights=weights)) for losses in each)
-            alone = gain.clear and both > (1.0 - LEAST_GAIN) * boosting
-            contributions = Contributions(kernel, boosting, both, gain.error, gain.clear, alone)
+            contributions = Contributions(kernel, boosting, both, gain.error, gain.clear)
             if gain.clear:
-                found, boosted = Calibration(0.0, boosting=1.0) if alone else joint, self.boosted
+                found = Calibration(0.0, boosting=1.0) if contributions.boosting_alone else joint
+                boosted = self.boosted
         trees = None if boosted is None else trees
         chances = np.exp(found.log_probabilities(values, others, trees))
         mean = RidgeMean.of(models, self.weights, targets.classes, found, boosted)
