@@ -14,7 +14,8 @@ from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.center_tree import CenterTree, fit_tree
-from gramian.fast.dcpred.fitting import checked_settings, exact_svm
+from gramian.fast.dcpred.fitting import exact_svm
+from gramian.fast.dcpred.parameters import DCPredParameters
 from gramian.fast.dcpred.training import ROUNDS, choose_landmarks
 from gramian.landmarks.rules import lloyd
 
@@ -115,7 +116,7 @@ class TestLandmarks:
 
 
 def settings_of(model):
-    return checked_settings(model, as_source(X), len(X), gm.Gaussian(), float(model.C))
+    return DCPredParameters.of(model, float(model.C)).settings.of_rows(as_source(X), len(X))
 
 
 class TestLeaves:

@@ -8,23 +8,26 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._checks import one_of, positive_number
+from gramian._checks import positive_number
 from gramian._numerics import narrowed
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.source import RowSource
 from gramian.estimator.answers import (
     PREDICT_ROWS,
     class_labels,
     decision_values,
     predicted_numbers,
 )
-from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
+from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError
-from gramian.fast.dcpred.fitting import LEARNED, LOSSES, decision, leaf_rows, train, tree_evidence
+from gramian.fast.dcpred.fitting import LEARNED, DCPredModel, fit_dcpred
+from gramian.fast.dcpred.parameters import DCPredParameters
 
 
 class DCPredClassifier(Classifier, KernelEstimator):
@@ -177,38 +180,39 @@ class DCPredClassifier(Classifier, KernelEstimator):
 
         Rows of weight 0 have no effect.
         """
-        with all_or_nothing(self):
-            cost = positive_number("C", self.C)
-            one_of("loss", self.loss, LOSSES)
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
+            parameters = DCPredParameters.of(self, positive_number("C", self.C), phases=phases)
             y = own_target(X, y)
-            rows = labelled_classes(leaf_rows(self, X, y), y, sample_weight, self.class_weight)
+            rows = labelled_classes(_leaf_rows(self, X, y), y, sample_weight, self.class_weight)
             if rows.weights is not None and not rows.weights.any():
                 raise InputError("The weights of all rows are zero; at least one row must count.")
             targets, q = rows.targets, rows.n_outputs
-            self.classes_ = targets.classes
             codes = np.concatenate([targets.codes(s) for s in row_slices(rows.n, PREDICT_ROWS)])
             numbers = np.arange(1, 2) if q == 1 else np.arange(q)
 
             def columns(which: IntArray) -> Float64Array:
                 return np.where(codes[which][:, None] == numbers, 1.0, -1.0)
 
-            train(self, rows, columns, cost)
+            self._keep(fit_dcpred(rows, columns, parameters).state())
+            self.classes_ = targets.classes
             return self
 
     def _evidence(self) -> Evidence:
-        return tree_evidence(self, C=self.C)
+        return DCPredModel.of(self).facts(C=self.C)
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes.
 
         In a leaf without training rows of a class its value is −1; if it is the leaf's only class, +1.
         """
-        return decision_values(decision(self, X))
+        check_is_fitted(self, "model_")
+        return decision_values(DCPredModel.of(self).values(self._rows(X, reset=False), self._engine()))
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
         check_is_fitted(self, "model_")
-        return decision(self, X, partial(class_labels, classes=self.classes_), dtype=self.classes_.dtype)
+        rows, labels = self._rows(X, reset=False), partial(class_labels, classes=self.classes_)
+        return DCPredModel.of(self).values(rows, self._engine(), labels, dtype=self.classes_.dtype)
 
 
 class DCPredRegressor(Regressor, KernelEstimator):
@@ -292,20 +296,34 @@ class DCPredRegressor(Regressor, KernelEstimator):
 
         Rows of weight 0 have no effect.
         """
-        with all_or_nothing(self):
-            alpha = positive_number("alpha", self.alpha)
-            one_of("loss", self.loss, ("ridge",))
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
+            cost = 0.5 / positive_number("alpha", self.alpha)
+            parameters = DCPredParameters.of(self, cost, losses=("ridge",), phases=phases)
             y = own_target(X, y)
-            rows = labelled_numbers(leaf_rows(self, X, y), y, sample_weight, "DCPredClassifier")
-            self._flat = rows.targets.flat
+            rows = labelled_numbers(_leaf_rows(self, X, y), y, sample_weight, "DCPredClassifier")
             numbers = rows.numbers
             wide = narrowed(numbers, np.float32).dtype == np.float64
-            train(self, rows, numbers.__getitem__, 0.5 / alpha, wide=wide)
+            self._keep(fit_dcpred(rows, numbers.__getitem__, parameters, wide=wide).state())
+            self._flat = rows.targets.flat
             return self
 
     def _evidence(self) -> Evidence:
-        return tree_evidence(self, alpha=self.alpha)
+        return DCPredModel.of(self).facts(alpha=self.alpha)
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
-        return predicted_numbers(decision(self, X), flat=self._flat)
+        check_is_fitted(self, "model_")
+        values = DCPredModel.of(self).values(self._rows(X, reset=False), self._engine())
+        return predicted_numbers(values, flat=self._flat)
+
+
+def _leaf_rows(model: KernelEstimator, X: Any, y: Any) -> RowSource:
+    """Return the checked training rows; refuse a precomputed kernel, whose rows cannot be clustered."""
+    required_target(model, y)
+    if model._precomputed:
+        raise InputError(
+            "kernel='precomputed' has no points, which the leaves are found by. Pass the rows and a "
+            "kernel's name, such as 'rbf'."
+        )
+    found: RowSource = model._rows(X, reset=True)
+    return found

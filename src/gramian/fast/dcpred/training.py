@@ -8,7 +8,7 @@ Source: Hsieh, Si and Dhillon 2014, "Fast prediction for large-scale kernel mach
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,6 +55,11 @@ FEATURE_BYTES = 1 << 26
 #: classes stay far below it, and so do ten classes in 64 leaves of 2,000 rows.
 MOST_EXACT_WORK = 1e13
 
+#: Training rows for each leaf where their number is left to the rows, and the most leaves. Chosen by hand.
+ROWS_PER_LEAF, MOST_LEAVES = 500, 64
+#: Up to this many rows the model stays float64 where that is left to the rows, as in the other estimators.
+FLOAT64_ROWS = 3_000
+
 #: Function from row numbers to targets (rows, outputs).
 TargetsOf: TypeAlias = Callable[[IntArray], Float64Array]
 
@@ -63,7 +68,7 @@ TargetsOf: TypeAlias = Callable[[IntArray], Float64Array]
 class DCPredSettings:
     """Settings of :func:`train_dcpred`, as in :class:`gramian.fast.dcpred.estimators.DCPredClassifier`."""
 
-    n_leaves: int
+    n_leaves: int  #: 0: as many as the rows ask for
     n_levels: int
     partition: str
     n_landmarks: int
@@ -75,7 +80,18 @@ class DCPredSettings:
     cost: float  #: C
     intercept: bool
     exact_rows: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] | None  #: None: by the rows
+
+    def of_rows(self, source: RowSource, n_used: int) -> DCPredSettings:
+        """Return the settings with what was left to the rows; ``n_used`` of them count."""
+        small = source.dtype.itemsize == 1 or source.dtype == np.float32
+        narrow = np.dtype(np.float32 if small or source.shape[0] > FLOAT64_ROWS else np.float64)
+        leaves = int(np.clip(n_used // ROWS_PER_LEAF, 1, MOST_LEAVES))
+        return replace(
+            self,
+            n_leaves=self.n_leaves or leaves,
+            dtype=narrow if self.dtype is None else self.dtype,
+        )
 
 
 @dataclass(frozen=True)
