@@ -11,7 +11,10 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
+import math
 import os
+import resource
+import signal
 import sys
 import time
 from collections import Counter, defaultdict
@@ -50,22 +53,27 @@ def batch(seed: int, numbers: range) -> list[Verdict]:
     """Judge some cases in this process."""
     found = []
     for number in numbers:
-        # A compiled loop hears no signal: the process ends, and the case is found by itself.
-        faulthandler.dump_traceback_later(HARD * LIMIT, exit=True)
+        end_process_after(HARD * LIMIT)
         found.append(judged(seed, number))
-    faulthandler.cancel_dump_traceback_later()
     close_files()
     return found
+
+
+def end_process_after(seconds: float) -> None:
+    """End this process, with its traceback, after further seconds of processor time of all its threads.
+
+    A compiled loop hears no signal that Python handles: the process ends, and the case is found by itself.
+    """
+    faulthandler.register(signal.SIGXCPU, chain=True)
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), most))
 
 
 def crashed(seed: int, number: int) -> Verdict:
     """Return the verdict of a case whose process died."""
     case = draw(seed, number)
-    return Verdict(
-        number,
-        case,
-        [Failure("no crash", case, f"the process died, or was ended after {HARD * LIMIT:g} s", float("inf"))],
-    )
+    text = f"the process died, or was ended after {HARD * LIMIT:g} s of processor time"
+    return Verdict(number, case, [Failure("no crash", case, text, float("inf"))])
 
 
 def alone(seed: int, numbers: range) -> list[Verdict]:
