@@ -38,7 +38,7 @@ ABSENT = {name for name in EXTRAS if find_spec(name) is None}
 
 
 #: Configurations that the quick suite runs of a quick test that has more, and CI of a slow one.
-CASES = {False: 8, True: 1}
+CASES = {False: 5, True: 1}
 
 #: Its doctests are collected only where the library is.
 collect_ignore = [] if find_spec("autogluon") else ["src/gramian/integrations/autogluon.py"]

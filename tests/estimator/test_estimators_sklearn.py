@@ -48,6 +48,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.slow  # every class is checked by its defaults in test_check_estimator.py
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:the learned kernel explains nothing")  # the checks' targets are random
 @pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")

@@ -61,13 +61,14 @@ def test_samples_scatter_about_the_exact_mean(solved):
         np.testing.assert_allclose(draws.mean(axis=2), mean, atol=0.08 * spread.max())
 
 
+@pytest.mark.slow
 def test_without_memory_for_the_tiles_the_blocks_give_the_mean():
     rows = RNG.random((8_000, 3)) * np.array([1.0, 100.0, 0.01])
     target = np.sin(8 * rows[:, 0]) + rows[:, 1] / 100
     model = gm.GaussianProcessRegressor(KERNEL, memory_budget="150MB", n_jobs=1, **FIXED).fit(rows, target)
     assert "memory holds no kernel matrix of 8000 rows" in model.plan_.reason
     assert model.posterior_.mean is None
-    assert model.score(rows, target) > 0.9
+    assert model.score(rows[::40], target[::40]) > 0.9
 
 
 @pytest.mark.slow
