@@ -58,7 +58,8 @@ def rows_of(case: Case) -> tuple[np.ndarray, np.ndarray]:
     X, new = np.asarray(case.X, np.float64), np.asarray(case.new, np.float64)
     if case.value("standardize", False):
         w = weights_of(case)
-        mean = np.average(X, axis=0, weights=w)
+        # Differences from the first row: those of a constant column are exactly 0.
+        mean = X[0] + np.average(X - X[0], axis=0, weights=w)
         spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=w))
         spread = np.where(spread > 10.0 * np.finfo(np.float64).eps * np.abs(mean), spread, 1.0)
         centre = 0.0 if case.container == "csr" else mean
