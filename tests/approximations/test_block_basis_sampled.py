@@ -263,6 +263,7 @@ def test_a_tolerance_by_the_papers_rule(rows):
     assert default.plan_.rank == 100
 
 
+@pytest.mark.repeat
 @pytest.mark.slow
 def test_flat_spectra_are_told():
     X = np.random.default_rng(0).random((3200, 2))

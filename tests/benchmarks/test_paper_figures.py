@@ -34,6 +34,7 @@ def test_meka_on_pendigits(seed):
     assert stored <= len(X) * 128 + (128 * 5) ** 2
 
 
+@pytest.mark.repeat
 def test_the_sampled_core_never_blows_up():
     X = pendigits()
     for seed in range(20):

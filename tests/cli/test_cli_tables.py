@@ -232,6 +232,7 @@ def test_plan_says_what_columns_become(tmp_path: Path) -> None:
 # ---- time -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.repeat
 @pytest.mark.slow
 def test_a_time_limit_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []

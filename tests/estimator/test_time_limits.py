@@ -86,6 +86,7 @@ def test_the_last_model_takes_what_the_time_affords(clock: Clock, limit: float) 
         assert "drawn at random, to suit time_limit" in model.plan_.reason
 
 
+@pytest.mark.repeat
 @pytest.mark.slow
 def test_more_time_gives_more(clock: Clock) -> None:
     slow_sums(clock, 4e-9)

@@ -40,6 +40,7 @@ def test_predictions_are_those_of_the_dense_model(approximation):
     np.testing.assert_allclose(one.predict(new), peer.predict(new)[:, 0], rtol=0, atol=1e-6)
 
 
+@pytest.mark.repeat
 @pytest.mark.slow
 def test_many_rows_in_stages_agree_to_a_hundred_thousandth():
     X, Y = table(4000)

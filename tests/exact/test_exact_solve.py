@@ -102,6 +102,7 @@ class TestEnds:
         with pytest.warns(AccuracyWarning, match="time limit"):
             solve(system, y, time_limit=1e-9, sizes=Sizes(0, 0))
 
+    @pytest.mark.repeat
     @pytest.mark.slow
     @pytest.mark.parametrize("solver", ["cg", "askotch"])
     def test_an_interrupt_goes_on_from_its_checkpoint(self, solver, tmp_path):

@@ -101,6 +101,7 @@ def test_the_time_limit_of_a_fit_reaches_the_default_teacher(monkeypatch):
     assert now < seen[1] < now + 1000.0 * TEACHER_PART
 
 
+@pytest.mark.repeat
 @pytest.mark.slow
 @pytest.mark.data
 def test_letter_of_26_classes():

@@ -61,6 +61,7 @@ def test_samples_scatter_about_the_exact_mean(solved):
         np.testing.assert_allclose(draws.mean(axis=2), mean, atol=0.08 * spread.max())
 
 
+@pytest.mark.repeat
 @pytest.mark.slow
 def test_without_memory_for_the_tiles_the_blocks_give_the_mean():
     rows = RNG.random((8_000, 3)) * np.array([1.0, 100.0, 0.01])

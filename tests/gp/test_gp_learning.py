@@ -75,6 +75,7 @@ def test_learning_rows_are_a_sample_and_blocks_of_neighbours():
     assert block_sizes(50_000) == (2_000,) + (250,) * 192
 
 
+@pytest.mark.repeat
 @pytest.mark.slow
 def test_neighbours_teach_what_a_thin_sample_cannot():
     rows = RNG.random((6_000, 2))
