@@ -68,7 +68,7 @@ def objective_is_the_minimum(trial: Trial) -> None:
         # The dual is at most the slopes; a change E of K moves the minimum by ½ αᵀEα.
         slope = cost.sum() if loss in ("hinge", "epsilon_insensitive") else np.sqrt(2.0 * cost.sum() * got)
         rounding = 0.5 * error * slope**2 + dense.rounding(trial, values) * slope
-        allowed = 4.0 * relative * max(got, total, size) + rounding
+        allowed = 3.0 * relative * max(got, total, size) + rounding
         trial.near("the objective", max(got, want), want, allowed + 1e-9 * abs(want))
 
 

@@ -22,7 +22,7 @@ SEED, COUNT = 1, 100
 #: Cases beyond the first hundred that failed once: (seed, number). They are run with the slow tests.
 ONCE = [(1, k) for k in (219, 633, 673, 1271, 1367, 1739, 1856, 2122, 2301, 2679, 3438, 3967, 4973, 5804)]
 ONCE += [(5, 879), (5, 1279)]
-ONCE += [(34, k) for k in (82, 389, 401, 412, 434, 1267, 1332, 1401, 1950, 1952)]
+ONCE += [(34, k) for k in (82, 389, 401, 412, 434, 1267, 1332, 1401, 1950, 1952, 7687)]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -241,6 +241,22 @@ def test_a_missed_tolerance_warns_with_amount_and_remedy(data):
         assert model.solution_.residual > model.tol
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_gap_of_a_squared_hinge_bounds_the_distance_to_the_minimum(seed):
+    # Groups of close rows: those that just count at a point hide how far the minimum is.
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 6, (4, 3))[rng.integers(0, 4, 120)] + 0.05 * rng.standard_normal((120, 3))
+    y = np.where(rng.random(120) < 0.3, 1, -1)
+    model = KernelSVC(C=1e3, gamma=4e-3, tile_dtype="float64", tol=1e-4, random_state=0).fit(X, y)
+    best = KernelSVC(C=1e3, gamma=4e-3, tile_dtype="float64", tol=1e-12, random_state=0).fit(X, y)
+    values = [
+        1e3 * np.square(np.maximum(0.0, 1.0 - y * m.decision_function(X))).sum()
+        + 0.5 * np.square(m.solution_.value).sum()
+        for m in (model, best)
+    ]
+    assert values[0] - values[1] <= model.solution_.residual * values[0] + 1e-9 * values[1]
+
+
 def test_one_class_left_by_the_weights_is_refused(data):
     X, score, _ = data
     y = score > 0.6

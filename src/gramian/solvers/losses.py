@@ -36,11 +36,13 @@ class Loss(ABC):
     """A convex loss of decision values; subclasses are frozen dataclasses.
 
     ``separable``: the outputs are independent problems. ``even_start``: at f = 0 all rows and outputs have
-    the same curvature, so that they can share one Gram matrix.
+    the same curvature, so that they can share one Gram matrix. ``in_pieces``: the curvature jumps, so that
+    the Newton decrement at a point says little about the minimum: rows that count there may not count nearby.
     """
 
     separable: ClassVar[bool] = True
     even_start: ClassVar[bool] = False
+    in_pieces: ClassVar[bool] = False
 
     @abstractmethod
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
@@ -82,6 +84,7 @@ class SquaredHinge(Loss):
     """max(0, 1 − y f)² for y = ±1."""
 
     even_start: ClassVar[bool] = True
+    in_pieces: ClassVar[bool] = True
 
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
         value, slope, curvature = squared_part(1.0 - y * f)
@@ -161,6 +164,7 @@ class Softmax(Loss):
 class SquaredEpsilonInsensitive(Loss):
     """max(0, |f − y| − ε)²."""
 
+    in_pieces: ClassVar[bool] = True
     epsilon: float = 0.1
 
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:

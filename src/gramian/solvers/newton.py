@@ -103,8 +103,8 @@ class Newton:
 
     factored : factors the sums of one output; ``engine`` runs several outputs in parallel.
     reach : bound on the step of an intercept.
-    tol : relative gap to stop at: half the squared Newton decrement over the objective, where an objective
-        below ``floor`` counts as ``floor``.
+    tol : relative gap to stop at: half the squared Newton decrement over the objective, or for a loss of
+        pieces the duality gap if that is larger. An objective below ``floor`` counts as ``floor``.
     least_rho : the ρ of a proximal loss does not fall below this share of its first value.
     core : the C of β = C v, if there is one.
     coarse : tiles are float32, whose rounding of f is too large for the duals f/ρ to tell whether f is
@@ -225,6 +225,8 @@ class Newton:
         values = self.penalised(now.losses, start, None)[0]
         gap, missed = np.zeros(count), np.zeros(count)
         live = np.arange(count)
+        # The rounding of f by float32 tiles is too large for the bound.
+        bounded = loss.in_pieces and not self.coarse
         for iteration in range(self.max_iterations + 1):
 
             def direct(
@@ -240,7 +242,7 @@ class Newton:
             missed[live] = [d[2] for d in directions]
             now.curvature.clear()
             size = np.maximum(np.abs(values[live]), max(self.floor, np.finfo(float).tiny))
-            gap[live] = 0.5 * falls / size
+            gap[live] = (np.maximum(0.5 * falls, missed[live]) if bounded else 0.5 * falls) / size
             keep = np.flatnonzero((gap[live] > self.tol) | (missed[live] > most * size))
             if not len(keep) or iteration == self.max_iterations:
                 break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -57,7 +57,7 @@ GOOD = (Status.DIRECT, Status.CONVERGED)
 class Solution:
     """Value of a linear solve, with the evidence for its accuracy."""
 
-    value: Float64Array  #: same shape as the right-hand side
+    value: Float64Array = field(repr=False)  #: same shape as the right-hand side
     status: Status  #: how the solver ended
     iterations: int  #: 0 for a direct solve
     residual: float  #: largest ‖b − A x‖/‖b‖ over the columns, recomputed at the end

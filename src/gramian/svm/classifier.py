@@ -82,7 +82,8 @@ class KernelSVC(Classifier, KernelEstimator):
         anew in every fold.
     calibration_folds : int, default=5
     tol : float, default=1e-6
-        Training stops at this relative accuracy of the objective, by Newton's decrement or the duality gap.
+        Training stops at this relative accuracy of the objective, by the duality gap, with float32 tiles by
+        Newton's decrement.
     max_iter : int, default=100
         Most Newton steps (with the hinge: for each width).
     verbose : int, default=0

@@ -63,7 +63,8 @@ class PreciseCheck:
             else coupled_factor(self.core, newton.alpha, engine)
         )
         newton = replace(newton, factored=factored, engine=engine, coarse=False)
-        step = replace(newton, max_iterations=0)
+        # The bound of a loss of pieces would say how far float32 rounds f, not how far the minimum is.
+        step = replace(newton, max_iterations=0, coarse=True)
         outputs = np.arange(passes.targets.shape[1])
         if not loss.separable:
             return minimise_coupled(step, rows, point, outputs, loss, Softmax.bound, memory=1).gap
