@@ -153,6 +153,7 @@ def tube_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, epsilon: float, i
     """Return the least objective of the ε-tube: a feasible dual's, a lower bound."""
     counts = cost > 0
     K, y, cost = K[np.ix_(counts, counts)], y[counts], cost[counts]
+    both = np.block([[K, -K], [-K, K]])
     if intercept:
         middle = np.average(y, weights=cost)  # the dual's terms are then of the size of the residuals
         with warnings.catch_warnings():
@@ -161,10 +162,27 @@ def tube_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, epsilon: float, i
             model.fit(K, y - middle, sample_weight=cost)
         beta = np.zeros(len(y))
         beta[model.support_] = model.dual_coef_[0]
-        return float((y - middle) @ beta - epsilon * np.abs(beta).sum() - 0.5 * beta @ (K @ beta))
+        found = float((y - middle) @ beta - epsilon * np.abs(beta).sum() - 0.5 * beta @ (K @ beta))
+        # libsvm's steps end far from the maximum where the eigenvalues of K lie far apart.
+        linear = np.concatenate([y - middle, middle - y]) - epsilon
+        sign = np.repeat([1.0, -1.0], len(y))
+        return max(found, balanced_maximum(both, linear, np.concatenate([cost, cost]), sign))
     # Without an intercept β = α − α* has no equality to hold.
-    both = np.block([[K, -K], [-K, K]])
     return box_maximum(both, np.concatenate([y, -y]) - epsilon, np.concatenate([cost, cost]))
+
+
+def balanced_maximum(Q: np.ndarray, linear: np.ndarray, upper: np.ndarray, sign: np.ndarray) -> float:
+    """Return a value of linearᵀα − ½ αᵀQα with 0 ≤ α ≤ upper and signᵀα = 0, near the largest: a lower bound.
+
+    A penalty of signᵀα takes the place of the equality; the larger side is then made smaller to hold it.
+    """
+    penalty = 1e9 / float(upper.sum())
+    alpha = box_maximiser(Q + penalty * np.outer(sign, sign), linear, upper)
+    sides = [float(alpha[sign == side].sum()) for side in (1.0, -1.0)]
+    least = min(sides)
+    for side, total in zip((1.0, -1.0), sides, strict=True):
+        alpha[sign == side] *= least / max(total, np.finfo(np.float64).tiny)
+    return float(linear @ alpha - 0.5 * alpha @ (Q @ alpha))
 
 
 #: Steps of :func:`box_maximum`, and the gap at which it ends, over the value.
@@ -172,7 +190,13 @@ STEPS, CLOSED = 100, 1e-11
 
 
 def box_maximum(Q: np.ndarray, linear: np.ndarray, upper: np.ndarray) -> float:
-    """Return the largest linearᵀα − ½ αᵀQα with 0 ≤ α ≤ upper: that of a feasible α, a lower bound.
+    """Return the largest linearᵀα − ½ αᵀQα with 0 ≤ α ≤ upper: that of a feasible α, a lower bound."""
+    alpha = box_maximiser(Q, linear, upper)
+    return max(0.0, float(alpha @ (linear - 0.5 * (Q @ alpha))))
+
+
+def box_maximiser(Q: np.ndarray, linear: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Return the α with 0 ≤ α ≤ upper that is found to make linearᵀα − ½ αᵀQα largest.
 
     A primal-dual interior point method with dense factors. Ends when the gap Σ (upper max(g, 0) − α g), g the
     gradient, is rounding, or no step is left.
@@ -181,10 +205,12 @@ def box_maximum(Q: np.ndarray, linear: np.ndarray, upper: np.ndarray) -> float:
     gradient = linear - Q @ alpha
     least = np.abs(gradient).mean() + np.finfo(np.float64).tiny
     below, above = np.maximum(-gradient, 0.0) + least, np.maximum(gradient, 0.0) + least
-    best = 0.0
+    best, chosen = 0.0, np.zeros_like(alpha)
     for _ in range(STEPS):
         gradient = linear - Q @ alpha
-        best = max(best, 0.5 * float(alpha @ (linear + gradient)))
+        value = 0.5 * float(alpha @ (linear + gradient))
+        if value > best:
+            best, chosen = value, alpha
         if upper @ np.maximum(gradient, 0.0) - alpha @ gradient <= CLOSED * best:
             break
         centre = 0.1 * float(alpha @ below + room @ above) / (2 * len(Q))
@@ -204,7 +230,7 @@ def box_maximum(Q: np.ndarray, linear: np.ndarray, upper: np.ndarray) -> float:
         shares = [(-x[dx < 0] / dx[dx < 0]).min(initial=np.inf) for x, dx in moves]
         share = min(1.0, 0.99 * min(shares))
         alpha, room, below, above = (x + share * dx for x, dx in moves)
-    return best
+    return chosen.copy()
 
 
 @dataclass(frozen=True)
