@@ -79,6 +79,7 @@ def test_snippets_run(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.repeat  # the gallery of the site runs them, in make docs
 @pytest.mark.parametrize("script", EXAMPLES, ids=name_of)
 def test_examples_run(script, tmp_path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="the gallery draws: pip install 'gramian[plot]'")
