@@ -298,11 +298,13 @@ def ridge_is_linear_in_y(trial: Trial) -> None:
     condition = (
         float(np.abs(K).sum(axis=0).max()) / alpha_of(trial) * (1.0 if case.w is None else case.w.max())
     )
-    if condition > 1e13:
+    # Where the intercept explains all, as for one row repeated, the rest is rounding over alpha.
+    moved = max(1e-12, unit_roundoff(tiles_of(trial.model))) * condition
+    if moved > 10.0:
         trial.vacuous = True
         return
     size = rounding(trial, alone) * 32.0
-    size += (1e-6 + 1e-12 * condition) * (np.abs(alone).max() + np.abs(Y).max())
+    size += (1e-6 + moved) * (np.abs(alone).max() + np.abs(Y).max())
     trial.near("predict of y beside 3 y", got[:, 0], alone, size)
     trial.near("predict of 3 y", got[:, 1], 3.0 * alone, 3.0 * size)
 
