@@ -165,7 +165,8 @@ def test_a_category_that_looks_like_a_number_is_text(tmp_path: Path) -> None:
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("form", ["%Y-%m-%d", pytest.param("%d/%m/%Y", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d/%m/%Y"])
 def test_dates_in_files_are_those_that_pandas_reads_as_text(form: str, tmp_path: Path) -> None:
     rows = FRAME.assign(built=FRAME.built.dt.strftime(form))
     table = write(rows.assign(price=PRICE), tmp_path / "t.csv")
@@ -188,6 +189,7 @@ def test_dates_in_files_are_those_that_pandas_reads_as_text(form: str, tmp_path:
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_intervals_are_columns(model: Path, tmp_path: Path) -> None:
     table = write(REGRESSION, tmp_path / "t.csv")
     good("predict", model, table, "--out", tmp_path / "p.npz", "--coverage", "0.8")

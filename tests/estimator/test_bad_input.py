@@ -368,6 +368,7 @@ def test_more_parts_than_rows_are_cut_with_a_warning(method):
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.slow
 def test_many_features_ask_the_teacher_for_a_bounded_number_of_values():
     """FastKernelRegressor with 2,000 features took minutes for the gradients of its teacher."""
     from gramian.fast.learning import metric

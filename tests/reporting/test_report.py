@@ -54,7 +54,7 @@ SHOWN = {
     ],
     "table classes": ["Effect of", "Calibration", "Confusion"],
 }
-QUICK = ("ridge", "table")
+QUICK = ("ridge",)
 
 
 def written(name: str, folder: Path, *, judged: bool = True) -> tuple[Any, Page]:

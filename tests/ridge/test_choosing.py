@@ -46,6 +46,7 @@ def test_the_model_is_that_of_a_fit_with_what_was_chosen():
     assert m.plan_.used_seconds["choice"] > 0
 
 
+@pytest.mark.slow
 def test_finalists_are_judged_on_all_rows(monkeypatch):
     X, y = waves()
     tried, fit_by_alpha = [], choosing.fit_by_alpha
