@@ -110,7 +110,7 @@ class BlockBasisBuilder(Builder):
             rank = max(1, round(size.equal_rank(n_rows, n_blocks)))
             over = min(self.oversampling, TRIAL_OVERSAMPLING)
             inner = self._inner(n_blocks, rank, over)
-            rows = as_float(sample.rows(slice(0, sample.shape[0])), dtype)
+            rows = as_float(sample.rows(slice(0, sample.shape[0])), dtype, kernel)
             partition = fit_partition(
                 rows, n_blocks, method=self.partition, n_levels=1, rng=rng, kernel=kernel
             )

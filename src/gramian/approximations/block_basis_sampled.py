@@ -106,7 +106,7 @@ class SampledBasisBuilder(Builder):
             if budget is None:
                 return replace(self, rank=min(self.rank or DEFAULT_RANK, n))
             return replace(self, rank=_equal_rank(size, n, self.n_blocks), limit=size.limit)
-        sample = as_float(sample_rows(source, min(n, SAMPLE_ROWS), rng)[0], dtype)
+        sample = as_float(sample_rows(source, min(n, SAMPLE_ROWS), rng)[0], dtype, kernel)
         search = BlockSearch(sample, n, kernel, rng, engine, self.partition)
         if self.tol is None:
             found = search.for_size(size)

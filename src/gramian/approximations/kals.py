@@ -207,7 +207,7 @@ class KALSBuilder(Builder):
         rows, numbers = sample_rows(
             source, self.sample_size(n) if sample_size is None else sample_size, starting
         )
-        rows = as_float(rows, dtype)
+        rows = as_float(rows, dtype, kernel)
         partition = fit_partition(rows, 1, rng=starting)
         start = self.assemble(rows, partition, kernel, dtype=dtype, rng=starting, engine=engine)
         U = dense_features(start, source, chunk_rows=chunk_rows, engine=engine).astype(np.float64)
@@ -216,7 +216,7 @@ class KALSBuilder(Builder):
             U += half_step(entries, U, engine, progress)
             U *= 0.5
         J = np.sort(np.concatenate([entries.chosen, entries.columns(-1)]))
-        points = as_float(source.take(J), dtype)
+        points = as_float(source.take(J), dtype, kernel)
         gram = U[J].T @ U[J]
         vectors = cho_solve(ridged_factor(gram), U[J].T).T
         values = np.linalg.eigvalsh(gram)[::-1] * (n / len(J))

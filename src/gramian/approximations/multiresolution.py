@@ -191,7 +191,7 @@ class MultiResolutionBuilder(Builder):
         points = choose_landmarks(
             sample, self.root_landmarks, self.landmarks, rng, engine, kernel=kernel, dtype=dtype
         )
-        root = BasisBuilder(kernel, dtype, ()).build(as_float(points, dtype), self.root_rank)
+        root = BasisBuilder(kernel, dtype, ()).build(as_float(points, dtype, kernel), self.root_rank)
         bases: list[list[Basis]] = [[root]]
         paths: list[tuple[Basis, ...]] = [(root,)] * partition.n_blocks
         levels = [*partition.ancestors, np.arange(partition.n_blocks)] if self.n_levels > 1 else []
@@ -223,7 +223,7 @@ class MultiResolutionBuilder(Builder):
     ) -> Basis:
         """Choose a block's landmarks among its rows and whiten the residual kernel on them."""
         local = choose_landmarks(rows, self.landmarks_per_block, self._local, rng, kernel=kernel, dtype=dtype)
-        return BasisBuilder(kernel, dtype, above).build(as_float(local, dtype), self.rank)
+        return BasisBuilder(kernel, dtype, above).build(as_float(local, dtype, kernel), self.rank)
 
     @property
     def _local(self) -> Landmarks:

@@ -143,7 +143,7 @@ class Builder(ABC):
         size = self.sample_size(source.shape[0]) if sample_size is None else sample_size
         sample = _draw(source, size, rng, weights)
         if not self.stored_sample or sample.dtype.itemsize >= np.dtype(dtype).itemsize:
-            sample = as_float(sample, dtype)
+            sample = as_float(sample, dtype, kernel)
         partition = fit_partition(
             sample,
             self.n_leaves,

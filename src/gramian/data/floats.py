@@ -7,19 +7,23 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Rows
+from gramian._numerics import entry_tolerance
+from gramian._typing import FloatArray, Rows
 
 #: A column whose mean is more than this many of its standard deviations from zero stays in float64.
 #: Chosen by hand.
 FAR = 64.0
+#: Rows whose kernel values tell whether rounding changes them.
+COMPARED = 32
 
 
-def as_float(rows: Rows, dtype: Any) -> Rows:
+def as_float(rows: Rows, dtype: Any, kernel: Any = None) -> Rows:
     """Return sampled rows as floats of the tiles' dtype; float32 takes half the bytes and half the time.
 
     Landmarks may be any points, so rounding them costs no accuracy as long as it is small compared with
-    their spread. Float64 rows and integers of more than 16 bits stay float64 if a column's mean exceeds 64
-    of its standard deviations (rounding would be over 4e-6 of them), or if they are sparse.
+    their spread and, where it is given, in the ``kernel``: k(x, x) and k(x, rounded x) are the same to the
+    tolerance of tiles. Float64 rows and integers of more than 16 bits stay float64 otherwise, if a column's
+    mean exceeds 64 of its standard deviations (rounding would be over 4e-6 of them), or if they are sparse.
     """
     if rows.dtype == np.dtype(dtype) or rows.dtype == np.float32:
         return rows
@@ -33,4 +37,16 @@ def as_float(rows: Rows, dtype: Any) -> Rows:
     if largest > np.sqrt(np.finfo(np.float32).max):
         return rows
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
-    return rows.astype(dtype) if (np.abs(mean) <= FAR * spread).all() else rows
+    if not (np.abs(mean) <= FAR * spread).all():
+        return rows
+    rounded = rows.astype(dtype)
+    return rounded if kernel is None or _are_close(kernel, rows, rounded) else rows
+
+
+def _are_close(kernel: Any, rows: FloatArray, rounded: FloatArray) -> bool:
+    """Return whether rows and rounded ones have the same kernel values; the largest rows are compared."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    some = np.argpartition(-largest, COMPARED)[:COMPARED] if len(rows) > COMPARED else slice(None)
+    own = kernel.diagonal(rows[some])
+    found = np.diagonal(kernel(rows[some], rounded[some], dtype=np.float64, n_jobs=1))
+    return bool((np.abs(found - own) <= entry_tolerance(np.float32) * np.abs(own)).all())

@@ -104,7 +104,7 @@ def select_landmarks(
     if n > rows_seen(method, count):
         rows = rows[np.sort(rng.choice(n, rows_seen(method, count), replace=False))]
     if dtype is not None:
-        rows = as_float(rows, dtype)
+        rows = as_float(rows, dtype, kernel)
     if method == "kmeans":
         return lloyd(rows, count, LLOYD_ROUNDS, rng, engine)
     if kernel is None:

@@ -244,7 +244,7 @@ def with_blocks(
     partition, root = features.partition, features.nodes[0]
     assert isinstance(partition, CenterPartition)
     known = partition.n_blocks
-    sample = as_float(rows, features.dtype)
+    sample = as_float(rows, features.dtype, features.kernel)
     new = fit_partition(sample, n_leaves, method=sizes.partition, rng=rng, kernel=features.kernel)
     assert isinstance(new, CenterPartition)
     joined, labels = _joined(partition, new, sample, engine)
