@@ -264,16 +264,18 @@ def _columns(stored: Mapping[str, Any], values: PartRecords) -> ColumnTransforme
             remainder = standing
         else:
             given.append((name, standing, [int(index) for index in indices]))
+    choices = [stored[name] for name in ("sparse_output", "verbose_feature_names_out")]
+    require(all(type(one) is bool for one in choices), "a choice of the columns is neither true nor false")
     step = ColumnTransformer(
         given,
         remainder=remainder,
         sparse_threshold=float(stored["sparse_threshold"]),
         transformer_weights=values.read(stored["weights"]),
-        verbose_feature_names_out=bool(stored["verbose_feature_names_out"]),
+        verbose_feature_names_out=stored["verbose_feature_names_out"],
     )
     # Fit placeholders, so that scikit-learn sets up what transform needs, then replace them.
     step.fit(np.zeros((2, count)))
-    step.sparse_output_ = bool(stored["sparse_output"])
+    step.sparse_output_ = stored["sparse_output"]
     step.transformers_ = [
         (name, one if isinstance(fitted[name], str) else fitted[name], columns)
         for name, one, columns in step.transformers_
