@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ FAR = 64.0
 COMPARED = 32
 
 
-def as_float(rows: Rows, dtype: Any, kernel: Any = None) -> Rows:
+def as_float(rows: Rows, dtype: Any, kernel: Callable[..., FloatArray] | None = None) -> Rows:
     """Return sampled rows as floats of the tiles' dtype; float32 takes half the bytes and half the time.
 
     Landmarks may be any points, so rounding them costs no accuracy as long as it is small compared with
@@ -43,10 +44,11 @@ def as_float(rows: Rows, dtype: Any, kernel: Any = None) -> Rows:
     return rounded if kernel is None or _are_close(kernel, rows, rounded) else rows
 
 
-def _are_close(kernel: Any, rows: FloatArray, rounded: FloatArray) -> bool:
+def _are_close(kernel: Callable[..., FloatArray], rows: FloatArray, rounded: FloatArray) -> bool:
     """Return whether rows and rounded ones have the same kernel values; the largest rows are compared."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
     some = np.argpartition(-largest, COMPARED)[:COMPARED] if len(rows) > COMPARED else slice(None)
-    own = kernel.diagonal(rows[some])
-    found = np.diagonal(kernel(rows[some], rounded[some], dtype=np.float64, n_jobs=1))
+    own, found = (
+        np.diagonal(kernel(rows[some], other, dtype=np.float64, n_jobs=1)) for other in (None, rounded[some])
+    )
     return bool((np.abs(found - own) <= entry_tolerance(np.float32) * np.abs(own)).all())
