@@ -96,8 +96,9 @@ def test_compressed_answers_are_those_of_dense_algebra(small):
     np.testing.assert_allclose(found, mean, atol=1e-8)
     np.testing.assert_allclose(std, np.sqrt(exact - np.diag(gain))[:, None] * Y.std(axis=0), atol=1e-8)
     noisy = small.predict(NEW, return_std=True, include_noise=True)[1]
-    spread = small.calibration_.spread
-    np.testing.assert_allclose(noisy**2, (std**2 + 0.02 * Y.var(axis=0)) * spread**2, rtol=1e-10)
+    own = (found - Y.mean(axis=0)) / Y.std(axis=0), np.sqrt((std[:, 0] / Y[:, 0].std()) ** 2 + 0.02)
+    factor = small.calibration_.factor(*own)
+    np.testing.assert_allclose(noisy**2, (std**2 + 0.02 * Y.var(axis=0)) * factor**2, rtol=1e-8)
 
     # Between rows of a leaf the covariance that is left over is the kernel's, between leaves there is none.
     labels = features.partition.route(NEW, Engine(1))

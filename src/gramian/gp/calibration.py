@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -13,9 +14,7 @@ from gramian.engine import Engine
 from gramian.estimator.conformal import held_out_rank
 from gramian.gp.likelihood import MarginalLikelihood
 from gramian.gp.prior import residual_diagonal
-
-#: Deviations are scaled as if so many more rows had agreed with them. Chosen by hand.
-AGREEING_ROWS = 10
+from gramian.gp.row_scale import AGREEING_ROWS, RowScale
 
 
 @dataclass(frozen=True)
@@ -25,11 +24,24 @@ class BandCheck:
     errors : (m, outputs), target minus mean, of normalised targets; deviations : (m,), of new observations.
     held_out : whether the rows were held out of a first fit and of learning; otherwise each was left out of
     all the others, by hyperparameters that had seen all rows.
+    means : (m, outputs) of normalised targets. scale : the factor on the deviations of new observations, None
+    where they are left as they are.
     """
 
     errors: Float64Array
     deviations: Float64Array
     held_out: bool
+    means: Float64Array | None = None
+    scale: RowScale | None = None
+
+    def scaled(self) -> Self:
+        """Return the check with the scale that its errors ask for."""
+        assert self.means is not None
+        return replace(self, scale=RowScale.of(self.errors, self.means, self.deviations))
+
+    def factor(self, means: Float64Array, deviations: Float64Array) -> Float64Array:
+        """Return the factors on deviations (n,) of new observations with these means, (n, outputs)."""
+        return np.ones(means.shape) if self.scale is None else self.scale.factor(means, deviations)
 
     @property
     def scores(self) -> Float64Array:
@@ -43,7 +55,7 @@ class BandCheck:
 
     @property
     def spread(self) -> Float64Array:
-        """Factor on the deviations, for each output, that gives the scores a mean square of 1: (outputs,)."""
+        """Factor on all deviations, for each output, that gives the scores a mean square of 1: (outputs,)."""
         squares = np.square(self.scores).sum(axis=0)
         return np.sqrt((squares + AGREEING_ROWS) / (len(self.errors) + AGREEING_ROWS))
 
@@ -86,18 +98,29 @@ class BandCheck:
 
     def half_width(self, coverage: float, n_hyperparameters: int) -> Float64Array:
         """Return the factor, for each output, by which deviations become half widths that cover."""
-        rank = held_out_rank(coverage, len(self.errors), 0 if self.held_out else n_hyperparameters)
-        return np.asarray(np.sort(np.abs(self.scores), axis=0)[rank - 1])
+        rank = held_out_rank(coverage, len(self.errors), self._chosen(n_hyperparameters))
+        return np.asarray(np.sort(np.abs(self._scaled_scores), axis=0)[rank - 1])
 
     def quantile(self, wanted: float, n_hyperparameters: int) -> Float64Array:
         """Return the quantile of the scores for each output, by which a new target lies below mean + it·dev.
 
         Upper ones have the rank ⌈q·(m + 1)⌉, with what :meth:`half_width` adds; lower ones mirror it.
         """
-        chosen = 0 if self.held_out else n_hyperparameters
-        upper = wanted >= 0.5
+        chosen, upper = self._chosen(n_hyperparameters), wanted >= 0.5
         rank = held_out_rank(wanted if upper else 1.0 - wanted, len(self.errors), chosen)
-        return np.asarray(np.sort(self.scores, axis=0)[rank - 1 if upper else -rank])
+        return np.asarray(np.sort(self._scaled_scores, axis=0)[rank - 1 if upper else -rank])
+
+    @property
+    def _scaled_scores(self) -> Float64Array:
+        """Errors over scaled deviations, (m, outputs)."""
+        if self.scale is None or self.means is None:
+            return self.scores
+        return self.scores / self.scale.factor(self.means, self.deviations)
+
+    def _chosen(self, n_hyperparameters: int) -> int:
+        """Return how many numbers these rows chose."""
+        by_row = self.scale is not None and self.scale.by_row
+        return (0 if self.held_out else n_hyperparameters) + 3 * by_row
 
 
 def leave_one_out(found: MarginalLikelihood, rows: Rows, targets: Float64Array, engine: Engine) -> BandCheck:
@@ -127,4 +150,4 @@ def leave_one_out(found: MarginalLikelihood, rows: Rows, targets: Float64Array, 
         share = np.maximum(1.0 - np.einsum("ij,ij->i", F, F) / total, np.finfo(np.float64).eps)
         variances[unit.rows] = total / share
         errors[unit.rows] = a / share[:, None]
-    return BandCheck(errors, np.sqrt(variances), held_out=False)
+    return BandCheck(errors, np.sqrt(variances), held_out=False, means=targets - errors)

@@ -103,7 +103,7 @@ def near_check(
 ) -> BandCheck:
     """Return the errors of neighbours at rows, left out of them where ``without`` gives their numbers."""
     mean, variance = near.moments(rows, engine, without=without)
-    return BandCheck(targets - mean, np.sqrt(variance), held_out=True)
+    return BandCheck(targets - mean, np.sqrt(variance), held_out=True, means=mean)
 
 
 def held_out_check(
@@ -113,7 +113,8 @@ def held_out_check(
     found = np.empty((len(targets), targets.shape[1] + 1))
     for where, moments in fitted.moments(as_source(rows), chunk_rows=PREDICT_ROWS, engine=engine):
         found[where] = moments
-    return BandCheck(targets - found[:, :-1], np.sqrt(found[:, -1] + noise), held_out=True)
+    means, deviations = found[:, :-1], np.sqrt(found[:, -1] + noise)
+    return BandCheck(targets - means, deviations, held_out=True, means=means)
 
 
 def leave_one_out_judge(

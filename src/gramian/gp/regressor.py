@@ -111,8 +111,9 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         and gives the mean too. Blocks of "auto" are formed in units of the lengthscales, those of the others
         by plain distances, for which features should have similar scales.
     calibration : "loo" or None, default="loo"
-        "loo" multiplies deviations of new observations (``include_noise=True``) by the root mean square of
-        the errors of left-out rows over their deviations.
+        "loo" multiplies deviations of new observations by the factor that errors of left-out rows ask for:
+        one for all rows, or of 100 such rows and where that predicts their errors better, one for each row,
+        exp(w₀ + w₁ log deviation + w₂ mean + w₃ mean²), standardised.
     memory_budget, random_state, n_jobs, verbose : as for :class:`KernelRidge`
 
     Attributes
@@ -128,8 +129,8 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         Every start and stage with rows, θ, likelihood and loss on left-out rows; convergence, bounds.
     calibration_ : BandCheck
         Errors and deviations on rows that the mean had not seen: ``coverage(0.9)`` of the Gaussian band,
-        ``nlpd``, ``rmse``, ``pit`` and ``spread``, the factor of ``calibration``. Beyond 2,000 rows a tenth
-        of them (2,000 at most) is held out of learning; up to there each of the rows was left out of all the
+        ``nlpd``, ``rmse``, ``pit``, ``spread`` and ``scale``, the factor of ``calibration``. Beyond 2,000
+        rows a tenth of them (2,000 at most) is held out of learning; up to there each was left out of all the
         others, by hyperparameters that had seen it.
     posterior_, plan_, rank_, scaler_, metric_, metric_rounds_, feature_importances_ : of :class:`KernelRidge`
 
@@ -288,31 +289,29 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         # Variances that are not finite raise; finite ones imply finite covariances.
         values, variance = moments_of(self.posterior_, source, self._engine())
         mean, noise = self._scaled(values), self.noise_ if include_noise else 0.0
-        scaled = include_noise and self.calibration == "loo"
-        unit = self._y_std * (self.calibration_.spread if scaled else 1.0)
+        deviations, unit = np.sqrt(variance + noise), np.broadcast_to(self._y_std, values.shape)
+        if include_noise:
+            unit = unit * self.calibration_.factor(values, deviations)
         if return_cov:
             covariance = self.posterior_.covariance(source.rows(slice(0, source.shape[0])), self._engine())
             covariance.flat[:: len(covariance) + 1] += noise
-            full = covariance[:, :, None] * np.square(unit)
+            full = covariance[:, :, None] * unit[:, None] * unit
             return mean, full[:, :, 0] if self._flat else full
-        std = np.sqrt(variance + noise)[:, None] * unit
-        return mean, predicted_numbers(std, flat=self._flat)
+        return mean, predicted_numbers(deviations[:, None] * unit, flat=self._flat)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Float64Array:
         """Return the ends of an interval for a new observation at each row, (n, 2) or (n, outputs, 2).
 
-        mean ± q·deviation, with noise, where q is the ⌈coverage·(m + 1)⌉-th smallest of the m absolute scores
-        in ``calibration_``; one rank higher for each three hyperparameters that these rows chose. On average
-        over new rows it covers as often as you asked, also if errors are not normal or the kernel is wrong.
-
-        Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for it: 9 suffice for
-        0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
+        mean ± q·deviation, with noise and ``calibration``, where q is the ⌈coverage·(m + 1)⌉-th smallest of
+        the m absolute scores in ``calibration_``; one rank higher for each three numbers that these rows
+        chose. On average over new rows it covers as often as you asked, also if errors are not normal or the
+        kernel is wrong. Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for
+        it: 9 suffice for 0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
         """
         check_is_fitted(self, "posterior_")
         factor = self.calibration_.half_width(share("coverage", coverage), len(self.theta_))
         mean, unit = self._mean_and_unit(X)
-        half = factor * unit[:, None]
-        ends = np.stack([mean - half, mean + half], axis=-1)
+        ends = np.stack([mean - factor * unit, mean + factor * unit], axis=-1)
         ends = ends * self._y_std[:, None] + self._y_mean[:, None]
         return ends[:, 0] if self._flat else ends
 
@@ -329,7 +328,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             raise InputError("quantiles is empty: pass at least one number between 0 and 1, such as 0.5.")
         factors = np.array([self.calibration_.quantile(q, len(self.theta_)) for q in wanted])
         mean, unit = self._mean_and_unit(X)
-        found = (mean[:, :, None] + unit[:, None, None] * factors.T) * self._y_std[:, None]
+        found = (mean[:, :, None] + unit[:, :, None] * factors.T) * self._y_std[:, None]
         found += self._y_mean[:, None]
         found = found[:, 0] if self._flat else found
         return found[..., 0] if single else found
@@ -388,9 +387,10 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         return objective.value(values) if eval_gradient else objective.moved(values).found().value
 
     def _mean_and_unit(self, X: Any) -> tuple[Float64Array, Float64Array]:
-        """Return mean (n, outputs) and deviation (n,) of new observations, of normalised targets."""
+        """Return mean and scaled deviation of new observations, (n, outputs), of normalised targets."""
         mean, variance = moments_of(self.posterior_, self._prepared(X), self._engine())
-        return mean, np.sqrt(variance + self.noise_)
+        deviations = np.sqrt(variance + self.noise_)
+        return mean, deviations[:, None] * self.calibration_.factor(mean, deviations)
 
     def _prepared(self, X: Any) -> RowSource:
         """Return checked rows, transformed as the kernel expects."""

@@ -190,6 +190,8 @@ def train(
     if calibration is None:
         some, numbers = sample_rows(source, CHECKED_ROWS, rng)
         calibration = leave_one_out(found, some, targets[numbers], engine)
+    if model.calibration == "loo":
+        calibration = calibration.scaled()
     if learning is not None and check:
         _warn_if_unexplained(calibration, targets, hyper, restarts)
     if chosen.losses:

@@ -34,6 +34,7 @@ from gramian.gp.learning import Learned, LearningStage
 from gramian.gp.nearest import NearestRows
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.posterior import Posterior
+from gramian.gp.row_scale import RowScale
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import BisectionPartition, CenterPartition, Partition
@@ -241,6 +242,7 @@ RECIPES: dict[str, Recipe] = (
             Posterior,
             Refinement,
             Round,
+            RowScale,
             Scaler,
             Scaling,
             TableSearchResult,

@@ -1,0 +1,121 @@
+"""A factor for each row by which a Gaussian process's deviations agree with its errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from gramian._typing import Float64Array
+
+#: Deviations are scaled as if so many more rows had agreed with them. Chosen by hand.
+AGREEING_ROWS = 10
+#: Fewer errors than this give one factor for all rows. Chosen by hand.
+LEAST_ROWS = 100
+#: Deviations and means of rows are taken within this many standard deviations of those of the checked rows.
+WITHIN = 2.5
+#: Newton steps of a fit at most, and the least decrease of the loss that another is taken for.
+STEPS, DECREASE = 50, 1e-9
+
+
+@dataclass(frozen=True)
+class RowScale:
+    r"""s(x) = exp(w₀ + w₁ a + w₂ m + w₃ (m² − 1)), for each output.
+
+    a : the logarithm of the predicted deviation, and m : the predicted mean, both less their centre and over
+    their width on the checked rows, and within 2.5 of 0. So noise may grow with the level of the targets, and
+    deviations that differ too much or too little from row to row are stretched. w₁ = w₂ = w₃ = 0 is one
+    factor for all rows.
+    """
+
+    center: Float64Array  #: (2, outputs): of the logarithm of the deviation, and of the mean
+    width: Float64Array  #: (2, outputs)
+    weights: Float64Array  #: (4, outputs)
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the factor differs from row to row."""
+        return bool(self.weights[1:].any())
+
+    def factor(self, means: Float64Array, deviations: Float64Array) -> Float64Array:
+        """Return the factors (n, outputs) of rows with these means (n, outputs) and deviations (n,)."""
+        return np.exp(np.einsum("inj,ij->nj", self._terms(means, deviations), self.weights))
+
+    def _terms(self, means: Float64Array, deviations: Float64Array) -> Float64Array:
+        """Return 1, a, m and m² − 1 of each row and output, (4, n, outputs)."""
+        size = np.log(np.maximum(deviations, np.finfo(np.float64).tiny))[:, None]
+        given = np.stack([np.broadcast_to(size, means.shape), means])
+        a, m = np.clip((given - self.center[:, None]) / self.width[:, None], -WITHIN, WITHIN)
+        return np.stack([np.ones_like(m), a, m, m * m - 1.0])
+
+    @classmethod
+    def of(cls, errors: Float64Array, means: Float64Array, deviations: Float64Array) -> Self:
+        """Return the scale that errors (n, outputs) of left-out rows ask for.
+
+        The factor differs from row to row for outputs where that lowers the negative log density of rows that
+        it was not fitted to, the other half each time, by more than the standard error of the gain. Otherwise
+        it is the root mean square of the errors over the deviations. Time O(n outputs).
+        """
+        size = np.log(np.maximum(deviations, np.finfo(np.float64).tiny))
+        given = np.stack([np.broadcast_to(size[:, None], means.shape), means])
+        width = given.std(axis=1)
+        weights = np.zeros((4, means.shape[1]))
+        scale = cls(given.mean(axis=1), np.where(width > 0.0, width, 1.0), weights)
+        terms, scores = scale._terms(means, deviations), errors / deviations[:, None]
+        for j in range(means.shape[1]):
+            weights[:, j] = _chosen(terms[:, :, j], np.square(scores[:, j]))
+        return scale
+
+
+def _chosen(terms: Float64Array, squares: Float64Array) -> Float64Array:
+    """Return the weights (4,) for one output, from its terms (4, n) and squared scores (n,)."""
+    alone = np.zeros(4)
+    alone[:1] = _fitted(terms[:1], squares)
+    if len(squares) < LEAST_ROWS:
+        return alone
+    gains = np.empty(len(squares))
+    halves = np.arange(len(squares)) % 2 == 0
+    for half in (halves, ~halves):
+        own, other = terms[:, half], terms[:, ~half]
+        losses = [
+            _losses(own[: len(w)], squares[half], w)
+            for w in (_fitted(other[:1], squares[~half]), _fitted(other, squares[~half]))
+        ]
+        gains[half] = losses[0] - losses[1]
+    pays = gains.mean() > gains.std() / np.sqrt(len(gains))
+    return _fitted(terms, squares) if pays else alone
+
+
+def _losses(terms: Float64Array, squares: Float64Array, weights: Float64Array) -> Float64Array:
+    """Return the negative log densities of scores over exp(termsᵀ weights), less a constant, (n,)."""
+    logs = weights @ terms
+    return np.asarray(0.5 * squares * np.exp(-2.0 * logs) + logs)
+
+
+def _fitted(terms: Float64Array, squares: Float64Array) -> Float64Array:
+    """Return the weights of least loss, by Newton's method; the rows that agree count in the first alone."""
+    agreeing = np.zeros((len(terms), AGREEING_ROWS))
+    agreeing[0] = 1.0
+    terms = np.hstack([terms, agreeing])
+    squares = np.concatenate([squares, np.ones(AGREEING_ROWS)])
+    ridge = np.full(len(terms), float(AGREEING_ROWS))
+    ridge[0] = 0.0
+    weights = np.zeros(len(terms))
+    weights[0] = 0.5 * np.log(max(float(squares.mean()), np.finfo(np.float64).tiny))
+
+    def loss(at: Float64Array) -> float:
+        return float(_losses(terms, squares, at).sum() + 0.5 * ridge @ (at * at))
+
+    value = loss(weights)
+    for _ in range(STEPS):
+        ratio = squares * np.exp(-2.0 * (weights @ terms))
+        gradient = terms @ (1.0 - ratio) + ridge * weights
+        curvature = (2.0 * terms * ratio) @ terms.T + np.diag(ridge + np.finfo(np.float64).tiny)
+        step = np.linalg.lstsq(curvature, -gradient, rcond=None)[0]
+        tried = [(loss(weights + t * step), t) for t in 0.5 ** np.arange(12)]
+        best, t = min(tried)
+        if not best < value - DECREASE * abs(value):
+            break
+        weights, value = weights + t * step, best
+    return weights
