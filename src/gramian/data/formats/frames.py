@@ -9,7 +9,7 @@ from typing import Any
 from gramian.data.arrow import pyarrow_package
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, width
-from gramian.data.formats.records import Records, are_records
+from gramian.data.formats.records import Records, are_fields, are_records
 from gramian.data.storage import Piece, cut, piece_rows
 from gramian.exceptions import InputError, shortened
 
@@ -58,12 +58,14 @@ def frame_kind(data: Any) -> str | None:
 
 
 def opened_frame(X: Any) -> Any:
-    """Return a polars LazyFrame as a frame and a list of dicts as records; anything else unchanged.
+    """Return a LazyFrame as a frame, a list of dicts or a structured array as records; others unchanged.
 
     Integers of 128 bits, which neither NumPy nor Arrow has, become those of 64, or are refused.
     """
     if are_records(X):
         return Records(X)
+    if are_fields(X):
+        return Records.of_fields(X)
     lazy = any(b.__name__ == "LazyFrame" and b.__module__.startswith("polars") for b in type(X).__mro__)
     frame = X.collect() if lazy else X
     return _within_64_bits(frame) if frame_kind(frame) == "polars" else frame

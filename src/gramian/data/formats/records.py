@@ -1,4 +1,4 @@
-"""Records, a list with a dict for each row, as a table with named columns."""
+"""Records, a list with a dict for each row or a structured array, as a table with named columns."""
 
 from __future__ import annotations
 
@@ -65,6 +65,21 @@ class Records:
         found.names, found.cells = tuple(names), cells
         return found
 
+    @classmethod
+    def of_fields(cls, rows: Array) -> Records:
+        """Return a structured array (n,) as records: each field is a column; cells keep their values."""
+        names = tuple(rows.dtype.names or ())
+        if rows.ndim != 1 or any(rows.dtype[name].shape for name in names):
+            raise InputError(
+                f"X is a structured array of shape {rows.shape} and dtype {rows.dtype}; expected shape (n,) "
+                "and fields of single values. Pass an array (n, d), or a frame with a column for each field."
+            )
+        cells: Array = np.full((len(rows), len(names)), None, object)
+        for j, name in enumerate(names):
+            # astype(object) would make numbers of dates in nanoseconds.
+            cells[:, j] = list(rows[name])
+        return cls.of(names, cells)
+
     def chosen(self, places: Sequence[int]) -> Records:
         """Return the same rows with the columns at these places."""
         return Records.of([self.names[j] for j in places], self.cells[:, list(places)])
@@ -73,3 +88,8 @@ class Records:
 def are_records(X: Any) -> bool:
     """Return whether X is a list or tuple of dicts, by its first row."""
     return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping)
+
+
+def are_fields(X: Any) -> bool:
+    """Return whether X is a structured array, as ``DataFrame.to_records`` gives."""
+    return isinstance(X, np.ndarray) and X.dtype.names is not None
