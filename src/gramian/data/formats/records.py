@@ -90,6 +90,6 @@ def are_records(X: Any) -> bool:
     return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping)
 
 
-def are_fields(X: Any) -> bool:
+def are_fields(X: object) -> bool:
     """Return whether X is a structured array, as ``DataFrame.to_records`` gives."""
     return isinstance(X, np.ndarray) and X.dtype.names is not None
