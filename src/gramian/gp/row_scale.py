@@ -40,9 +40,9 @@ class RowScale:
 
     def factor(self, means: Float64Array, deviations: Float64Array) -> Float64Array:
         """Return the factors (n, outputs) of rows with these means (n, outputs) and deviations (n,)."""
-        return np.exp(np.einsum("inj,ij->nj", self._terms(means, deviations), self.weights))
+        return np.exp(np.einsum("inj,ij->nj", self.terms(means, deviations), self.weights))
 
-    def _terms(self, means: Float64Array, deviations: Float64Array) -> Float64Array:
+    def terms(self, means: Float64Array, deviations: Float64Array) -> Float64Array:
         """Return 1, a, m and m² − 1 of each row and output, (4, n, outputs)."""
         size = np.log(np.maximum(deviations, np.finfo(np.float64).tiny))[:, None]
         given = np.stack([np.broadcast_to(size, means.shape), means])
@@ -62,7 +62,7 @@ class RowScale:
         width = given.std(axis=1)
         weights = np.zeros((4, means.shape[1]))
         scale = cls(given.mean(axis=1), np.where(width > 0.0, width, 1.0), weights)
-        terms, scores = scale._terms(means, deviations), errors / deviations[:, None]
+        terms, scores = scale.terms(means, deviations), errors / deviations[:, None]
         for j in range(means.shape[1]):
             weights[:, j] = _chosen(terms[:, :, j], np.square(scores[:, j]))
         return scale
