@@ -38,8 +38,8 @@ def label_array(y: Any) -> Array | StoredColumn:
         return array if labels.dtype == object else labels
     if array.ndim == 2 and array.shape[1] > 1:
         raise InputError(
-            f"y should be a 1d array, got an array of shape {array.shape}: expected one label for each row. Of "
-            "one-hot columns pass their names: y.idxmax(axis=1) of a frame, y.argmax(axis=1) of an array."
+            f"y should be a 1d array, got an array of shape {array.shape}: expected one label for each row. "
+            "Of one-hot columns pass their names: y.idxmax(axis=1) of a frame, y.argmax(axis=1) of an array."
         )
     array = column_or_1d(array, warn=True)
     check_finite(array, 0)
@@ -50,7 +50,8 @@ def refuse_name(y: object) -> None:
     """Raise for the name of a column where its values are expected."""
     if isinstance(y, str):
         raise InputError(
-            f"y is the text {quoted(y)}; expected one target for each row. Pass the column: table[{quoted(y)}]."
+            f"y is the text {quoted(y)}; expected one target for each row. Pass the column: "
+            f"table[{quoted(y)}]."
         )
 
 
@@ -73,9 +74,7 @@ def found_classes(array: Array | StoredColumn, regressor: str) -> Array:
 
 
 def _fractions(regressor: str) -> InputError:
-    return InputError(
-        f"Unknown label type: continuous. y holds fractions; for such targets use {regressor}."
-    )
+    return InputError(f"Unknown label type: continuous. y holds fractions; for such targets use {regressor}.")
 
 
 def comparable(classes: Array, values: Array) -> tuple[Array, Array]:
@@ -97,7 +96,7 @@ def check_labels(values: Array) -> str:
 
 
 def check_finite(values: Array, first: int | None = None) -> None:
-    """Raise for targets or labels that are NaN or infinite; ``first``: the number of the first of the rows."""
+    """Raise for targets or labels that are NaN or infinite; ``first``: the number of the first row."""
     if values.dtype.kind == "f" and not (fine := np.isfinite(values)).all():
         row = "" if first is None else named_row(~fine, first)
         raise InputError(f"Input y contains NaN or infinity{row}. Drop such rows first.")
