@@ -140,5 +140,7 @@ def __getattr__(name: str) -> object:
     elif name.startswith("_"):
         hint = ""
     else:
-        hint = did_you_mean(name, (*__all__, *_ELSEWHERE), cutoff=0.7)
+        base = name.removesuffix("Regressor")
+        near = did_you_mean(name, (*__all__, *_ELSEWHERE), cutoff=0.7)
+        hint = f" Did you mean {base!r}?" if base in __all__ else near
     raise AttributeError(f"module 'gramian' has no attribute {name!r}.{hint}", name=name)

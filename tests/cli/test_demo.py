@@ -31,9 +31,7 @@ def printed(tmp_path_factory):
     command = [sys.executable, "-m", "gramian.demo", "--rows", "4000", "--out", str(out / "new" / "folder")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    # The fast copy has 8 seconds: on a busy machine that is too little, and it says so.
-    told = [line for line in done.stderr.splitlines() if "Warning" in line]
-    assert all("the search found no better shape" in line for line in told), done.stderr
+    assert "Warning" not in done.stderr, done.stderr
     return done.stdout, out / "new" / "folder"
 
 
@@ -57,7 +55,7 @@ def test_steps_are_told(printed):
         "it looks at",
         "90 % intervals hold",
         "forest of 300 trees",
-        "gm.compress(forest, cost='1us')",
+        "gm.compress(forest, n_units=96, …)",
         "4,000 rows in 300MB",
         "4,000 rows learned in",
         "their Gram matrix would be 128 MB",
@@ -80,11 +78,11 @@ def test_files(printed):
 
 @pytest.mark.slow
 def test_the_forest_and_its_fast_copy_are_scored(printed):
-    """How near and how fast the copy is depends on the machine: `make frontier` measures it."""
+    """How fast the copy is depends on the machine, how good it is does not: its sizes are given."""
     text, _ = printed
     found = re.findall(r"accuracy ([\d.]+) +([\d,]+) ns a row", text)
     (slow, slow_time), (fast, fast_time) = ((float(a), float(t.replace(",", ""))) for a, t in found)
-    assert min(slow, fast) > 0.5
+    assert 0.8 < slow < 0.92 < fast
     assert min(slow_time, fast_time) > 0
 
 

@@ -330,3 +330,13 @@ def test_a_folder_that_the_system_refuses(tmp_path, monkeypatch):
     refused(
         gm.KernelRidge(checkpoint=tmp_path / "new"), match=r"cannot be created \(.*Permission denied\)\. Pass"
     )
+
+
+@pytest.mark.parametrize("X", [None, "rows.csv", {"a": [1.0, 2.0]}])
+def test_rows_that_are_no_array_say_what_to_pass(X):
+    model = gm.KernelRidge(random_state=0)
+    with pytest.raises(gm.InputError, match=r"expected 2D array-like rows of numbers.*for one row \[row\]"):
+        model.fit(X, [1.0, 2.0])
+    model.fit([[1.0], [2.0]], [1.0, 2.0])
+    with pytest.raises(gm.InputError, match=f"X has type {type(X).__name__}; expected 2D"):
+        model.predict(X)

@@ -26,6 +26,8 @@ def test_a_name_of_a_subpackage_is_there_and_the_error_says_so(name, where):
 
 
 def test_any_other_name_has_pythons_own_error():
+    with pytest.raises(AttributeError, match="Did you mean 'KernelRidge'"):
+        gm.KernelRidgeRegressor  # noqa: B018
     with pytest.raises(AttributeError, match=r"^module .gramian. has no attribute .Nothing.\.$"):
         gm.Nothing  # noqa: B018
 

@@ -160,3 +160,17 @@ def grown(rng: np.random.Generator, leaves: int) -> list[int]:
         return [-1]
     left = int(rng.integers(1, leaves))
     return [int(rng.integers(0, 3)), *grown(rng, left), *grown(rng, leaves - left)]
+
+
+def test_a_row_in_the_wrong_form_says_what_to_pass(regressor: Any) -> None:
+    frame, _ = frame_and_target(10)
+    row = frame.iloc[0].to_dict()
+    with pytest.raises(InputError, match=r"X has type dict.*pass \[X\] if it is one row, or pandas\.DataFr"):
+        regressor.predict(row)
+    assert regressor.predict([row])[0] == regressor.predict_one(row)
+    with pytest.raises(InputError, match=r"x is a frame; expected one row\. Pass x to predict, or a row"):
+        regressor.predict_one(frame[:1])
+    with pytest.raises(InputError, match=r"X has type str.* Read a file with gramian\.open_data"):
+        regressor.predict("rows.csv")
+    with pytest.raises(InputError, match=r"Pass one list for each row: \[\[1, 'a'\]\] for a single row"):
+        regressor.predict(frame.iloc[0].tolist())

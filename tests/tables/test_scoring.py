@@ -99,6 +99,7 @@ def _failing(*_: Any) -> float:
     ("scoring", "match"),
     [
         ("neg_log_los", r"scoring='neg_log_los' is not a scorer.*Did you mean 'neg_log_loss'"),
+        ("RMSE", "scoring='RMSE' is not a scorer. Did you mean 'neg_root_mean_squared_error'"),
         (3, "scoring=3 must be|scoring=3 is not a scorer"),
         (_nothing, r"scoring='_nothing' gave nan on \d+ held-out rows"),
         (_failing, r"scoring='_failing' failed on \d+ held-out rows: no such column"),

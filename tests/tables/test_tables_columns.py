@@ -425,7 +425,7 @@ def test_days_and_months_are_told_apart_by_the_whole_column():
     assert columns.columns[0].kind == "category"
     assert columns.notes == (
         "Column 'x' is taken as text: its dates, such as '01/02/2020', may have the day or the month first. "
-        "Store dates as dates, and what is none as missing.",
+        "Store dates as dates, and set values that are no dates to missing.",
     )
     # Neither order reads both.
     assert encoded(["25/12/2020", "12/25/2020", "12/26/2020"] * 9)[0].columns[0].kind == "category"
@@ -442,7 +442,7 @@ def test_text_that_is_not_all_dates_stays_text():
         ["10-2020", "11-2020"],
         ["20200105", "20200106"],
         ["v1.2", "v1.3"],
-        ["5/6/20", "7/8/20"],
+        ["5:6:20", "7:8:20"],
         ["", " "],
     ):
         columns, _ = encoded(values * 9)

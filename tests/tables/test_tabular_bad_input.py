@@ -184,13 +184,17 @@ def test_a_target_of_one_class() -> None:
 @pytest.mark.parametrize(
     ("make", "y", "match"),
     [
-        (regressor, np.r_[np.nan, GOOD[1:]], "NaN"),
+        (regressor, np.r_[GOOD[:3], np.nan, GOOD[4:]], r"NaN or infinity, first in row 3 \(from 0\)"),
+        (regressor, [*map(str, GOOD[:5]), None, *map(str, GOOD[6:])], r"missing value, first in row 5 \(f"),
+        (regressor, "price", r"y is the text 'price'; .* Pass the column: table\['price'\]"),
+        (classifier, "town", "y is the text 'town'; expected one target for each row"),
+        (classifier, np.eye(2)[np.arange(N) % 2], r"shape \(60, 2\): expected one label .*one-hot"),
         (regressor, np.r_[np.inf, GOOD[1:]], "infinity"),
         (regressor, ["a", "b"] * (N // 2), "cannot be read as numbers"),
         (regressor, GOOD[1:], "60 rows, but y has 59"),
         (regressor, None, "requires y to be passed"),
-        (classifier, GOOD, "Unknown label type"),
-        (classifier, np.r_[np.nan, np.ones(N - 1)], "NaN"),
+        (classifier, GOOD, "Unknown label type: continuous.* use TabularRegressor"),
+        (classifier, np.r_[1.0, np.nan, np.ones(N - 2)], "NaN or infinity, first in row 1"),
         (classifier, None, "requires y to be passed"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,8 @@ def as_table(X: Any) -> TableSource:
         rows = np.empty((len(X), len(X[0]) if X and isinstance(X[0], list | tuple) else 0), object)
         if any(not isinstance(row, list | tuple) or len(row) != rows.shape[1] for row in X):
             raise InputError(
-                "X is a list whose rows are not lists of one length. Pass one list for each row."
+                "X is a list whose rows are not lists of one length. Pass one list for each row: [[1, 'a']] "
+                "for a single row."
             )
         rows[:] = X if rows.size else rows
         return ArrayTable(rows)
@@ -99,8 +101,15 @@ def as_table(X: Any) -> TableSource:
         return SourceTable(X)
     raise InputError(
         f"X has type {type(X).__name__}; expected a table. Pass a frame of pandas or polars, an Arrow table, "
-        "an array, a sparse matrix or a row source."
+        f"an array, a sparse matrix or a row source.{_wrapped(X)}"
     )
+
+
+def _wrapped(X: object) -> str:
+    """Return how to pass a dictionary or a path as a table; an empty string for anything else."""
+    if isinstance(X, dict):
+        return " Of a dict, pass [X] if it is one row, or pandas.DataFrame(X) if it holds columns."
+    return " Read a file with gramian.open_data(path, …)." if isinstance(X, str | Path) else ""
 
 
 class ArrayBlock(TableBlock):

@@ -19,7 +19,8 @@ from gramian.tables.compress import compress
 TREES, ROWS, TEST_ROWS = 300, 4_000, 2_000
 #: Fraction of scikit-learn's 1,797 images from which only held-out digits are made.
 HELD_OUT = 0.2
-COST, SECONDS = "1us", 8.0
+#: Sizes of the fast copy. Given, so that no clock decides how good it is; the best of six tried by hand.
+SIZES = {"n_levels": 0, "n_units": 96, "n_directions": 24}
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Speed:
     def line(self) -> str:
         """The report as a line of text."""
         return (
-            f"{self.model:32}  accuracy {self.accuracy:.4f}  {self.nanoseconds:10,.0f} ns a row  "
+            f"{self.model:34}  accuracy {self.accuracy:.4f}  {self.nanoseconds:10,.0f} ns a row  "
             f"made in {self.made_seconds:.1f} s"
         )
 
@@ -59,11 +60,11 @@ def made_fast(out: Path) -> list[Speed]:
     began = time.perf_counter()
     forest = RandomForestClassifier(TREES, random_state=0).fit(rows, labels)
     trained = time.perf_counter()
-    fast = compress(forest, rows, labels, cost=COST, time_limit=SECONDS, random_state=0)
+    fast = compress(forest, rows, labels, **SIZES, random_state=0)
     done = time.perf_counter()
     return [
         _speed(f"forest of {TREES} trees", forest, trained - began, *test),
-        _speed(f"gm.compress(forest, cost={COST!r})", fast, done - trained, *test),
+        _speed(f"gm.compress(forest, n_units={SIZES['n_units']}, …)", fast, done - trained, *test),
     ]
 
 

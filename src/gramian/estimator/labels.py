@@ -29,14 +29,30 @@ def label_array(y: Any) -> Array | StoredColumn:
     Stored labels are returned unchanged. Raises ``InputError`` for labels that are missing, of several types,
     of a type that labels cannot have, or numbers that 64 bits cannot hold exactly.
     """
+    refuse_name(y)
     array = as_column(y)
     if isinstance(array, StoredColumn):
         return array
     if isinstance(y, list | tuple) and array.ndim == 1:  # NumPy has converted values of several types to one
         labels = _settled(np.fromiter(y, object, len(y)))
         return array if labels.dtype == object else labels
+    if array.ndim == 2 and array.shape[1] > 1:
+        raise InputError(
+            f"y should be a 1d array, got an array of shape {array.shape}: expected one label for each row. "
+            "Of one-hot columns pass their names: y.idxmax(axis=1) of a frame, y.argmax(axis=1) of an array."
+        )
     array = column_or_1d(array, warn=True)
+    check_finite(array, 0)
     return _settled(array)
+
+
+def refuse_name(y: object) -> None:
+    """Raise for the name of a column where its values are expected."""
+    if isinstance(y, str):
+        raise InputError(
+            f"y is the text {quoted(y)}; expected one target for each row. Pass the column: "
+            f"table[{quoted(y)}]."
+        )
 
 
 def found_classes(array: Array | StoredColumn, regressor: str) -> Array:
@@ -45,17 +61,20 @@ def found_classes(array: Array | StoredColumn, regressor: str) -> Array:
     ``regressor`` is recommended for numbers that are no labels.
     """
     head = _settled(array[slice(0, min(_BLOCK, len(array)))])
+    if head.dtype.kind == "f" and not (head == np.floor(head)).all():
+        raise _fractions(regressor)
     check_classification_targets(head)
     if isinstance(array, Partitioned):
         found = array.reduce(_labels, _all_labels)
     else:
         found = _all_labels([_labels(array[where]) for where in row_slices(len(array), _BLOCK)])
     if found.dtype.kind == "f" and not (found == np.floor(found)).all():
-        # A block may hold whole numbers by chance.
-        raise InputError(
-            f"Unknown label type: continuous. y holds fractions; for such targets use {regressor}."
-        )
+        raise _fractions(regressor)  # the first block may hold whole numbers by chance
     return found
+
+
+def _fractions(regressor: str) -> InputError:
+    return InputError(f"Unknown label type: continuous. y holds fractions; for such targets use {regressor}.")
 
 
 def comparable(classes: Array, values: Array) -> tuple[Array, Array]:
@@ -76,10 +95,17 @@ def check_labels(values: Array) -> str:
     return _BOOLEANS if kind == "b" else _TEXT if kind in "UT" else _NUMBERS
 
 
-def check_finite(values: Array) -> None:
-    """Raise for targets or labels that are NaN or infinite."""
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise InputError("Input y contains NaN or infinity. Drop such rows first.")
+def check_finite(values: Array, first: int | None = None) -> None:
+    """Raise for targets or labels that are NaN or infinite; ``first``: the number of the first row."""
+    if values.dtype.kind == "f" and not (fine := np.isfinite(values)).all():
+        row = "" if first is None else named_row(~fine, first)
+        raise InputError(f"Input y contains NaN or infinity{row}. Drop such rows first.")
+
+
+def named_row(bad: Array, first: int = 0) -> str:
+    """Return words that name the first bad row; ``bad`` (n, ...) begins with the row of number ``first``."""
+    row = int(bad.reshape(len(bad), -1).any(axis=1).argmax())
+    return f", first in row {first + row:,} (from 0)"
 
 
 def _labels(values: Array) -> Array:

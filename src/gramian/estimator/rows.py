@@ -33,6 +33,11 @@ def checked_rows(
     float64 are refused.
     """
     refuse_cluster(estimator, X)
+    if X is None or type(X) in (str, dict):  # SciPy's dok_array is a kind of dict
+        raise InputError(
+            f"X has type {type(X).__name__}; expected 2D array-like rows of numbers, (n, d). Pass an array, "
+            "a frame, or for one row [row]. gramian.open_data(path, …) reads a file."
+        )
     X = matched(estimator, opened_frame(X), reset=reset)
     checked = checked_values(estimator, X, reset=reset, lengths=lengths, **options)
     check_width(estimator, checked.shape[1], reset=reset)

@@ -18,7 +18,15 @@ from gramian.data.cells import is_missing
 from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import Partitioned
 from gramian.data.values import LARGEST, refuse_times
-from gramian.estimator.labels import check_finite, check_labels, comparable, found_classes, label_array
+from gramian.estimator.labels import (
+    check_finite,
+    check_labels,
+    comparable,
+    found_classes,
+    label_array,
+    named_row,
+    refuse_name,
+)
 from gramian.estimator.sample_weights import checked_weights, refuse_heavy
 from gramian.exceptions import InputError, did_you_mean, listed, quoted, shortened
 
@@ -98,6 +106,7 @@ class NumberTargets(Targets):
     ) -> None:
         if sp.issparse(y):
             raise InputError("y is a sparse matrix; pass a dense array of shape (n,) or (n, outputs).")
+        refuse_name(y)
         array = as_column(y)
         _check_length(array, n_rows)
         if array.ndim > 2 or array.ndim < 1 or 0 in array.shape:
@@ -113,7 +122,7 @@ class NumberTargets(Targets):
         self.shape = (n_rows, 1 if self.flat else array.shape[1])
         if not self._unchecked:
             for where in row_slices(len(array), _BLOCK):
-                self._check(array[where])
+                self._check(array[where], where.start)
 
     def refuse_tiny(self) -> None:
         """Raise if an output's values are so small that squared errors would underflow, but not all 0.
@@ -306,8 +315,9 @@ def _read_as_numbers(array: Array | StoredColumn, classifier: str) -> Array:
     """Return a target of objects or text as float64; raise with what it is where that is no number."""
     refuse_times("y", array)
     values = np.asarray(array)
-    if values.dtype.kind == "O" and any(map(is_missing, values.ravel().tolist())):
-        raise InputError("Input y contains NaN or another missing value. Drop such rows first.")
+    if values.dtype.kind == "O" and any(gone := list(map(is_missing, values.ravel().tolist()))):
+        row = named_row(np.reshape(gone, values.shape))
+        raise InputError(f"Input y contains NaN or another missing value{row}. Drop such rows first.")
     try:
         return values.astype(object).astype(np.float64)  # errors then quote text as Python does
     except (TypeError, ValueError) as error:
@@ -321,9 +331,9 @@ def _listed(labels: Array) -> str:
     return listed(labels.tolist(), show=lambda label: shortened(str(label)))
 
 
-def _check_squares(values: Array) -> None:
+def _check_squares(values: Array, first: int | None = None) -> None:
     """Raise for targets that are not finite, or whose squared errors would overflow."""
-    check_finite(values)
+    check_finite(values, first)
     largest = float(max(values.max(initial=0), -values.min(initial=0))) if values.dtype == np.float64 else 0.0
     if largest > LARGEST:
         raise InputError(

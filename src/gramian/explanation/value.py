@@ -97,7 +97,11 @@ class Explanation(Shown):
 
     def summary(self) -> Summary:
         """Return the first three predictions, each with its points and its columns, as tables."""
-        facts = [("explained", f"{len(self):,} predictions"), ("unit", self.unit), ("points", self.kind)]
+        facts = [
+            ("explained", f"{len(self):,} prediction{'s' if len(self) != 1 else ''}"),
+            ("unit", self.unit),
+            ("points", self.kind),
+        ]
         if self.nearest is None and self.kind == LANDMARKS:
             facts.append(("landmarks", "stand for many training rows; pass X_train to see the nearest"))
         grids = [grid for i in range(min(len(self), MOST_PREDICTIONS)) for grid in self._grids(i)]

@@ -129,14 +129,28 @@ class _Identity(RegressorMixin, BaseEstimator):
         return X
 
 
+#: Scikit-learn's names of scorers that are usually called something else.
+USUAL_NAMES = {
+    "mae": "neg_mean_absolute_error",
+    "mape": "neg_mean_absolute_percentage_error",
+    "mse": "neg_mean_squared_error",
+    "rmse": "neg_root_mean_squared_error",
+    "auc": "roc_auc",
+    "logloss": "neg_log_loss",
+    "log_loss": "neg_log_loss",
+}
+
+
 def checked_scorer(scoring: Any) -> Any:
     """Return a callable scorer(estimator, X, y), or raise for a name or a value that is none."""
     if callable(scoring):
         return scoring
     names = get_scorer_names()
     if not isinstance(scoring, str) or scoring not in names:
+        meant = USUAL_NAMES.get(str(scoring).lower())
+        hint = f" Did you mean {meant!r}?" if meant else did_you_mean(scoring, names)
         raise InputError(
-            f"scoring={scoring!r} is not a scorer.{did_you_mean(scoring, names)} Give None for the mean "
+            f"scoring={scoring!r} is not a scorer.{hint} Give None for the mean "
             "squared error, a name of sklearn.metrics.get_scorer_names(), or a callable "
             "scorer(estimator, X, y)."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from gramian._typing import Float64Array, IntArray
 from gramian.data.arrow import is_number
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed_kinds_error
 from gramian.data.values import LARGEST, overflow
+from gramian.exceptions import quoted
 from gramian.tables.column import Column, date_cells, number_cells, refuse_infinity
 from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
 from gramian.tables.dates import parts_of
@@ -28,6 +30,10 @@ COUNTED = 1 << 16
 LOOKED_AT = 100
 #: Share of a category's rows, and number of rows, that count as infrequent without a warning. Chosen by hand.
 MOST_LOST, FEW_LOST = 0.05, 20
+#: Text that a person reads as a number: with a currency or a unit, grouped digits, or a decimal comma.
+WRITTEN_NUMBER = re.compile(
+    r"[-+−]?[$£€¥]?\s?(\d{1,3}([,.' ]\d{3})+|\d+)([.,]\d+)?(\s?[$£€¥%]| [A-Za-zµ°]{1,3})?"
+)
 #: Reasons why a column is not used.
 CONSTANT, NO_VALUES, NO_REPEATS, GROUPS = "constant", "no values", "no repeats", "groups"
 
@@ -112,7 +118,11 @@ class ColumnStatistics:
         first = next(iter(self.counts), "")
         if self.holds == "text" and is_number(first):
             return " (it holds numbers as text: store them as numbers)"
-        return f" ({column.undated}: store dates as dates)" if column.undated else ""
+        if column.undated:
+            return f" ({column.undated}: store dates as dates)"
+        if self.holds == "text" and self.undeclared and WRITTEN_NUMBER.fullmatch(first.strip()):
+            return f" (its values, such as {quoted(first)}, look like numbers: store them as numbers)"
+        return ""
 
     def loss(self, column: Column) -> str:
         """Return the warning that many rows of a category count as infrequent; "" if they are few."""
@@ -121,10 +131,10 @@ class ColumnStatistics:
             return ""
         return (
             f"Column {self.name!r} has {self.levels:,} values, of which {len(column.categories)} are "
-            f"frequent enough to be told apart: the others, {self.lost_share:.0%} of the rows, count as "
-            f"(infrequent){self.hint(column)}. Beside that, values that repeat have a number "
-            "if a tenth of the rows or more are theirs (not with time=). If that says too little, replace "
-            "the column by numbers that describe its values."
+            f"frequent enough for a column of their own. The others, {self.lost_share:.0%} of the rows, "
+            f"count as one value, (infrequent){self.hint(column)}. If a tenth of the rows or more have "
+            "such values, each value is also described by the mean target of its rows (not with time=). If "
+            "that is not enough, replace the column by numbers that describe its values."
         )
 
     def _settle_kind(self, cells: Cells) -> None:

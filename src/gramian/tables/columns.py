@@ -194,7 +194,7 @@ class TableColumns:
             if column.undated:
                 found.append(
                     f"Column {column.name!r} is taken as text: {column.undated}. Store dates as dates, and "
-                    "what is none as missing."
+                    "set values that are no dates to missing."
                 )
             if column.dropped:
                 found.append(f"Column {column.name!r} {texts[column.dropped]} and is not used.")

@@ -24,6 +24,7 @@ FORMATS = {
 TIMES = ("%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p")
 _DATE_AND_TIME = re.compile(r"(.*?\d.*?)(?:(?:[Tt]|,?\s+)(\d\d?:\d\d.*))?")
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+_SHORT_YEAR = re.compile(r"(0?[1-9]|[12]\d|3[01])([./-])(0?[1-9]|[12]\d|3[01])\2\d\d")
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -117,6 +118,8 @@ def why_no_dates(texts: Sequence[str], ambiguous: bool) -> str:
     """
     if ambiguous:
         return f"its dates, such as {quoted(texts[0])}, may have the day or the month first"
+    if all(_SHORT_YEAR.fullmatch(text.strip()) for text in texts):
+        return f"its dates, such as {quoted(texts[0])}, have a year of two digits"
     for order in FORMATS:
         read = ~np.isnan(days_of_text(texts, order))
         good = [text for text, date in zip(texts, read) if date]

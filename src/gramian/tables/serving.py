@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, FloatArray
+from gramian.data.formats.frames import frame_kind
 from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource
 from gramian.data.tables import ArrayTable
@@ -122,6 +123,8 @@ class TableServer(ABC):
         :meth:`predict` of a frame with one row, whose value it has.
         """
         check_is_fitted(self, "model_")
+        if frame_kind(x) is not None:
+            raise InputError("x is a frame; expected one row. Pass x to predict, or a row of it as a dict.")
         known = self.columns_.column_names if self.columns_.named else None
         names = tuple(map(str, x.keys())) if hasattr(x, "keys") else known
         values = [x[name] for name in x.keys()] if hasattr(x, "keys") else list(x)  # noqa: SIM118
