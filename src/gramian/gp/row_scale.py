@@ -15,6 +15,11 @@ AGREEING_ROWS = 10
 LEAST_ROWS = 100
 #: Deviations and means of rows are taken within this many standard deviations of those of the checked rows.
 WITHIN = 2.5
+#: Degrees of freedom of the Student-t by which factors of rows are fitted and judged: a few errors far out,
+#: which are common, move them little. Chosen by hand.
+FREEDOM = 4.0
+#: Scores count as no smaller, and steps of weights are no larger, than these: 0 has no logarithm.
+LEAST_SCORE, LARGEST_STEP = 1e-12, 5.0
 #: Newton steps of a fit at most, and the least decrease of the loss that another is taken for.
 STEPS, DECREASE = 50, 1e-9
 
@@ -53,25 +58,25 @@ class RowScale:
     def of(cls, errors: Float64Array, means: Float64Array, deviations: Float64Array) -> Self:
         """Return the scale that errors (n, outputs) of left-out rows ask for.
 
-        The factor differs from row to row for outputs where that lowers the negative log density of rows that
-        it was not fitted to, the other half each time, by more than the standard error of the gain. Otherwise
-        it is the root mean square of the errors over the deviations. Time O(n outputs).
+        w₁, w₂ and w₃ have the largest Student-t density of the errors, with a weak prior about 0; for outputs
+        where that does not raise the density of rows that they were not fitted to, the other half each time,
+        by more than the standard error of the gain, they are 0. w₀ gives scaled errors a mean square of 1.
+        Time O(n outputs).
         """
         size = np.log(np.maximum(deviations, np.finfo(np.float64).tiny))
         given = np.stack([np.broadcast_to(size[:, None], means.shape), means])
         width = given.std(axis=1)
         weights = np.zeros((4, means.shape[1]))
         scale = cls(given.mean(axis=1), np.where(width > 0.0, width, 1.0), weights)
-        terms, scores = scale.terms(means, deviations), errors / deviations[:, None]
+        terms, scores = scale.terms(means, deviations), np.abs(errors) / deviations[:, None]
         for j in range(means.shape[1]):
-            weights[:, j] = _chosen(terms[:, :, j], np.square(scores[:, j]))
+            weights[:, j] = _chosen(terms[:, :, j], np.square(np.maximum(scores[:, j], LEAST_SCORE)))
         return scale
 
 
 def _chosen(terms: Float64Array, squares: Float64Array) -> Float64Array:
     """Return the weights (4,) for one output, from its terms (4, n) and squared scores (n,)."""
-    alone = np.zeros(4)
-    alone[:1] = _fitted(terms[:1], squares)
+    alone = _level(terms, squares, np.zeros(4))
     if len(squares) < LEAST_ROWS:
         return alone
     gains = np.empty(len(squares))
@@ -84,21 +89,24 @@ def _chosen(terms: Float64Array, squares: Float64Array) -> Float64Array:
         ]
         gains[half] = losses[0] - losses[1]
     pays = gains.mean() > gains.std() / np.sqrt(len(gains))
-    return _fitted(terms, squares) if pays else alone
+    return _level(terms, squares, _fitted(terms, squares)) if pays else alone
+
+
+def _level(terms: Float64Array, squares: Float64Array, weights: Float64Array) -> Float64Array:
+    """Return the weights with the first one that gives scaled scores a mean square of 1."""
+    total = float((squares * np.exp(-2.0 * (weights[1:] @ terms[1:]))).sum())
+    first = 0.5 * np.log((total + AGREEING_ROWS) / (len(squares) + AGREEING_ROWS))
+    return np.concatenate([[first], weights[1:]])
 
 
 def _losses(terms: Float64Array, squares: Float64Array, weights: Float64Array) -> Float64Array:
     """Return the negative log densities of scores over exp(termsᵀ weights), less a constant, (n,)."""
     logs = weights @ terms
-    return np.asarray(0.5 * squares * np.exp(-2.0 * logs) + logs)
+    return np.asarray(0.5 * (FREEDOM + 1.0) * np.log1p(squares * np.exp(-2.0 * logs) / FREEDOM) + logs)
 
 
 def _fitted(terms: Float64Array, squares: Float64Array) -> Float64Array:
-    """Return the weights of least loss, by Newton's method; the rows that agree count in the first alone."""
-    agreeing = np.zeros((len(terms), AGREEING_ROWS))
-    agreeing[0] = 1.0
-    terms = np.hstack([terms, agreeing])
-    squares = np.concatenate([squares, np.ones(AGREEING_ROWS)])
+    """Return the weights of least loss by Newton's method: it is convex in them."""
     ridge = np.full(len(terms), float(AGREEING_ROWS))
     ridge[0] = 0.0
     weights = np.zeros(len(terms))
@@ -110,9 +118,11 @@ def _fitted(terms: Float64Array, squares: Float64Array) -> Float64Array:
     value = loss(weights)
     for _ in range(STEPS):
         ratio = squares * np.exp(-2.0 * (weights @ terms))
-        gradient = terms @ (1.0 - ratio) + ridge * weights
-        curvature = (2.0 * terms * ratio) @ terms.T + np.diag(ridge + np.finfo(np.float64).tiny)
+        gradient = terms @ (1.0 - (FREEDOM + 1.0) * ratio / (FREEDOM + ratio)) + ridge * weights
+        bend = 2.0 * FREEDOM * (FREEDOM + 1.0) * ratio / np.square(FREEDOM + ratio)
+        curvature = (terms * bend) @ terms.T + np.diag(ridge)
         step = np.linalg.lstsq(curvature, -gradient, rcond=None)[0]
+        step = np.clip(step, -LARGEST_STEP, LARGEST_STEP)
         tried = [(loss(weights + t * step), t) for t in 0.5 ** np.arange(12)]
         best, t = min(tried)
         if not best < value - DECREASE * abs(value):
