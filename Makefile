@@ -135,6 +135,8 @@ bench: $(BENCH_STAMP) tables
 	$(BIN)/python benchmarks/reproduce.py
 	$(BIN)/python benchmarks/printed.py --again
 	$(BIN)/python benchmarks/doors.py
+	$(BIN)/python benchmarks/row_scale.py
+	$(BIN)/python benchmarks/row_scale.py --report docs/uncertainty.md
 	$(BIN)/python benchmarks/mnist2m.py
 	$(BIN)/python benchmarks/single_row.py
 

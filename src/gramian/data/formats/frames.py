@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from gramian.data.arrow import pyarrow_package
@@ -11,7 +13,7 @@ from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, width
 from gramian.data.formats.records import Records, are_fields, are_records
 from gramian.data.storage import Piece, cut, piece_rows
-from gramian.exceptions import InputError, shortened
+from gramian.exceptions import InputError, listed, shortened
 
 
 class FrameStorage(ColumnarStorage):
@@ -100,11 +102,20 @@ def refuse_twice(table: str, labels: Iterable[Any]) -> None:
 def text_names(labels: Iterable[Any]) -> tuple[str, ...] | None:
     """Return labels as names; None if no label is text, as scikit-learn has it.
 
-    Raises ``InputError`` if only some of the labels are text, or a name occurs twice.
+    Such columns are taken by place, with a warning where their labels are not ascending: they may be those of
+    a fit in another order. Raises ``InputError`` if only some of the labels are text, or a name occurs twice.
     """
     names = tuple(labels)
     texts = [isinstance(name, str) for name in names]
     if not any(texts):
+        if not _ascend(names):
+            warnings.warn(
+                f"The columns of X have the labels {listed(names)}, which are no text and not in order. They "
+                "are taken by place, in a fit and in every later call. To have columns matched by name, make "
+                "the labels text before the fit: X.columns.astype(str).",
+                UserWarning,
+                stacklevel=6,
+            )
         return None
     if not all(texts):
         other = names[texts.index(False)]
@@ -115,6 +126,14 @@ def text_names(labels: Iterable[Any]) -> tuple[str, ...] | None:
     found = tuple(map(str, names))
     refuse_twice("X", found)
     return found
+
+
+def _ascend(labels: tuple[Any, ...]) -> bool:
+    """Return whether labels are in ascending order, or of kinds that have none."""
+    try:
+        return all(before <= after for before, after in pairwise(labels))
+    except TypeError:
+        return True
 
 
 def _schema(frame: Any, kind: str | None) -> Any:
