@@ -40,7 +40,7 @@ def check_width(estimator: BaseEstimator, width: int, *, reset: bool) -> None:
     elif width != getattr(estimator, "n_features_in_", width):
         raise InputError(
             f"X has {width} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input. Pass the columns of the fit, in the same order."
+            f"{estimator.n_features_in_} features as input."
         )
 
 
