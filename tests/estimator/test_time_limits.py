@@ -17,6 +17,8 @@ from gramian.compression.ridge_sums import RidgeSums
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.parameters import ResourceParameters
+from gramian.estimator.targets import NumberTargets
 from gramian.exact import ridge
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import AccuracyWarning
@@ -129,10 +131,10 @@ def test_the_pace_is_measured_by_a_part_of_the_time(clock: Clock) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((2_400, 3))
     factory = ModelFactory(
-        gm.KernelRidge,
-        LabelledRows(ArraySource(X), rng.standard_normal((len(X), 100))),
+        LabelledRows(ArraySource(X), NumberTargets(rng.standard_normal((len(X), 100)), len(X))),
         Point("gaussian", Metric(scales=np.ones(3)), 0.5, 1.0),
-        {"memory_budget": "100MB", "random_state": 0, "n_jobs": 1, "tile_dtype": "float64"},
+        ResourceParameters(100_000_000, Engine(1), "float64"),
+        seed=0,
     )
     fits: list[int] = []
 

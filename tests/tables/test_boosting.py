@@ -15,7 +15,9 @@ from threadpoolctl import threadpool_limits
 
 import gramian as gm
 from gramian.data.source import ArraySource
+from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.parameters import ResourceParameters
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
 from gramian.tables.boosting.boosted import UNSEEN, join_code
@@ -192,8 +194,8 @@ def given(X, y, weights=None):
 
 def learned(rows, classes, held, holdout=None, until=np.inf, memory=10**9):
     rng = np.random.default_rng(0)
-    options = {"memory_budget": memory, "n_jobs": 1}
-    found = with_boosting(rows, GROUPS, classes, held, holdout or HoldOut(), options, until, rng)
+    resources = ResourceParameters(memory, Engine(1))
+    found = with_boosting(rows, GROUPS, classes, held, holdout or HoldOut(), resources, until, rng)
     return None if found is None else found[:2]
 
 
@@ -397,9 +399,9 @@ def test_threads_suit_the_rows(monkeypatch, rows_a_thread, threads):
     monkeypatch.setattr(boosting, "threadpool_limits", lambda n, user_api: asked.append(n) or nullcontext())
     monkeypatch.setattr(boosting, "MOST", 2)
     X, _ = hot()
-    options = {"memory_budget": 10**9, "n_jobs": 4}
+    resources = ResourceParameters(10**9, Engine(4))
     rng = np.random.default_rng(0)
-    with_boosting(given(X, X[:, 0]), (), False, whole(300), HoldOut(), options, np.inf, rng)
+    with_boosting(given(X, X[:, 0]), (), False, whole(300), HoldOut(), resources, np.inf, rng)
     assert asked == [threads]
 
 
@@ -423,9 +425,9 @@ def test_many_columns_are_timed_on_a_part_of_them(monkeypatch):
 
     clock.moved_by(boosting._Learner, "grow", seconds)
     rows, fold = given(X, X[:, 0]), np.arange(50)
-    options = {"n_jobs": 1, "memory_budget": "1GB"}
+    resources = ResourceParameters(10**9, Engine(1))
     # 100 rounds of all columns take 4 s in each of five folds and of all rows; a fifth of 20 s is less.
-    assert with_boosting(rows, (), False, fold, HoldOut(), options, 20.0 + clock.now, rng) is None
+    assert with_boosting(rows, (), False, fold, HoldOut(), resources, 20.0 + clock.now, rng) is None
     assert grown == [(100, 1), (100, 4)]
 
 

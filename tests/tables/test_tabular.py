@@ -14,18 +14,23 @@ import pytest
 from sklearn.metrics import log_loss
 
 import gramian as gm
+from gramian._budget import parse_bytes
+from gramian.engine import Engine
 from gramian.estimator.display import shown_summary
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.parameters import ResourceParameters
+from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
 from gramian.metric.metric import Metric
 from gramian.model_file.records import PartRecords
+from gramian.ridge.planning import plan_ridge
 from gramian.tables import base as tabular_base
 from gramian.tables.descent import Descent
 from gramian.tables.effort import EFFORTS
 from gramian.tables.holdout import HoldOut
 from gramian.tables.mapped_target import MappedTarget
-from gramian.tables.ridge_mean import RidgeMean, members_of
+from gramian.tables.ridge_mean import RidgeMean, members_of, ridge_estimator
 from gramian.tables.small_problem import POWERS, Point, SmallProblem, Workspace
 from gramian.tables.target import TargetTransform
 from gramian.tables.training import fit as tabular_fit
@@ -210,19 +215,16 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
         asked.append(float(np.mean((y[held] - values[:, 0]) ** 2)))
         return asked[-1]
 
-    options = {"memory_budget": "25MB", "random_state": 0, "n_jobs": 1}
+    effort = replace(EFFORTS["default"], boosting=False)
+    labelled = LabelledRows(source, NumberTargets(y, 3000))
+    resources = ResourceParameters(25_000_000, Engine(1))
     fit = tabular_fit.last_fit(
-        gm.KernelRidge,
-        LabelledRows(source, y),
-        [point],
+        [ModelFactory(labelled, point, resources, 0, HoldOut(), effort)],
         loss,
-        holdout=HoldOut(),
-        effort=replace(EFFORTS["default"], boosting=False),
         learn=False,
         switched=(),
         rng=np.random.default_rng(0),
         until=np.inf,
-        **options,
     )
     assert len(fit.held) == 600
     assert float(np.mean((y[fit.held] - fit.values[:, 0]) ** 2)) == min(asked)
@@ -234,7 +236,9 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
         metric=point.metric,
         approximation=fit.model.approximation,
         fit_intercept=True,
-        **options,
+        memory_budget="25MB",
+        random_state=0,
+        n_jobs=1,
     ).partial_fit(X[rest], y[rest])
     np.testing.assert_allclose(again._decision(X[fit.held]), fit.values, atol=1e-5)
     again.partial_fit(X[fit.held], y[fit.held])
@@ -282,24 +286,22 @@ def test_where_memory_keeps_the_matrix_the_last_model_is_exact(kind: Any) -> Non
 def factory_of(n: int, alpha: float, memory: str, weights: Any = None) -> ModelFactory:
     X = np.random.default_rng(0).random((n, 3))
     point = Point("laplacian", Metric(scales=np.ones(3)), 1.0, alpha)
-    options = {"memory_budget": memory, "random_state": 0, "n_jobs": 1}
-    return ModelFactory(
-        gm.KernelRidge, LabelledRows(gm.data.ArraySource(X), X[:, 0], weights), point, options
-    )
+    rows = LabelledRows(gm.data.ArraySource(X), NumberTargets(X[:, 0], n), weights)
+    return ModelFactory(rows, point, ResourceParameters(parse_bytes(memory), Engine(1)), 0)
 
 
 def test_tiles_of_an_exact_model_suit_its_penalty() -> None:
     usual = factory_of(4000, 0.1, "60MB").exact()
     assert usual is not None
-    assert (usual.options["tile_dtype"], usual.point.alpha) == ("float32", 0.1)
+    assert (usual.resources.tile_dtype, usual.point.alpha) == ("float32", 0.1)
     least = usual.least_float32
     raised = factory_of(4000, least / 5, "60MB").exact()
     assert raised is not None
-    assert (raised.options["tile_dtype"], raised.point.alpha) == ("float32", least)
+    assert (raised.resources.tile_dtype, raised.point.alpha) == ("float32", least)
     assert factory_of(4000, least / 20, "60MB").exact() is None  # float64 needs twice as much
     fine = factory_of(4000, least / 20, "120MB").exact()
     assert fine is not None
-    assert (fine.options["tile_dtype"], fine.point.alpha) == ("float64", least / 20)
+    assert (fine.resources.tile_dtype, fine.point.alpha) == ("float64", least / 20)
     weighted = factory_of(4000, 0.1, "60MB", np.full(4000, 10.0))
     assert weighted.least_float32 == 10 * least
     few = factory_of(2000, 1e-9, "40MB").exact()
@@ -336,8 +338,11 @@ def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> Non
     for memory, methods in (("50MB", ["exact", "multiresolution"]), ("100MB", ["exact", "exact"])):
         kept.clear()
         gm.TabularRegressor(**{**QUICK, "kernel": "auto"}, memory_budget=memory).fit(X, y)
-        assert [each.model.plan_.method for each in kept[0]] == methods
-        assert all(each.model.memory_budget == memory for each in kept[0])
+        assert [each.model.plan.method for each in kept[0]] == methods
+        assert all(
+            ridge_estimator(each.parameters, each.model).memory_budget == parse_bytes(memory)
+            for each in kept[0]
+        )
 
 
 @pytest.mark.parametrize("adds", [True, False])
@@ -430,13 +435,14 @@ def test_many_rows_have_as_many_blocks_as_memory_holds() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((20_000, 4))
     point = Point("laplacian", Metric(scales=np.ones(4)), 1.0, 0.1)
-    options = {"memory_budget": "40MB", "random_state": 0, "n_jobs": 1}
-    factory = ModelFactory(gm.KernelRidge, LabelledRows(gm.data.ArraySource(X), X[:, 0]), point, options)
+    rows = LabelledRows(gm.data.ArraySource(X), NumberTargets(X[:, 0], len(X)))
+    factory = ModelFactory(rows, point, ResourceParameters(40_000_000, Engine(1)), 0)
+    tight = factory.under(memory_bytes=1, tile_dtype="float64")
     # Small steps, so that little memory is left unused, down to the least.
     least = []
     for each in factory.approximations:
         with pytest.raises(gm.BudgetError) as caught:
-            factory.under(memory_budget=1, tile_dtype="float64").model(each).plan(X, X[:, 0])
+            plan_ridge(tight.parameters(each), rows.source, 1)
         least.append(caught.value.least_bytes)
     ratios = np.array(least[2:-1]) / np.array(least[1:-2])
     assert (ratios > 0.7).all()

@@ -63,8 +63,11 @@ class FitSetup:
 
     def less(self, held: int) -> Self:
         """Return the setup with a memory budget that is smaller by the bytes that the caller holds."""
-        left = replace(self.resources, memory_bytes=self.resources.memory_bytes - held)
-        return replace(self, resources=left)
+        return self.within(self.resources.memory_bytes - held)
+
+    def within(self, memory_bytes: int) -> Self:
+        """Return the setup with another memory budget."""
+        return replace(self, resources=replace(self.resources, memory_bytes=memory_bytes))
 
     def planning(self) -> Self:
         """Return the setup for a plan alone: a generator that was passed stays as it is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from gramian._budget import parse_bytes
@@ -12,12 +14,15 @@ from gramian.cli.table_training import columns_facts
 from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
 from gramian.data.stored_table import StoredTable
+from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.parameters import ResourceParameters
+from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exact.exact import Exact
 from gramian.exceptions import BudgetError
 from gramian.metric.metric import Metric
 from gramian.reporting.scores import REGRESSION
-from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.ridge.planning import plan_ridge
 from gramian.tables import EncodedRows, Scaling, TableColumns
 from gramian.tables.base import SEARCH_MEMORY
 from gramian.tables.effort import DEFAULT, EFFORTS
@@ -53,21 +58,13 @@ def facts(
         *columns_facts(columns),
         ("search", f"rounds of {sizes} rows, scored on {n_held_out(n):,} held-out rows"),
     ]
-    kind = KernelRidge if task == REGRESSION else KernelRidgeClassifier
-    factory = ModelFactory(
-        kind,
-        LabelledRows(source, y),
-        point,
-        {"memory_budget": settings.memory, "random_state": settings.seed, "n_jobs": settings.threads},
-    )
+    targets = (NumberTargets if task == REGRESSION else ClassTargets)(y, n)
+    resources = ResourceParameters(parse_bytes(settings.memory), Engine(settings.threads))
+    factory = ModelFactory(LabelledRows(source, targets), point, resources, settings.seed)
     whole = factory.exact()
     options: list[Exact | MultiResolution] = [] if whole is None else [whole.exactly()]
     options += factory.approximations
-    for k, approximation in enumerate(options, 1):
-        model = factory.model(approximation)
-        try:
-            return found, model.plan(source, y)
-        except BudgetError:
-            if k == len(options):
-                raise
-    raise AssertionError("there is one option at least")
+    for approximation in options[:-1]:
+        with suppress(BudgetError):
+            return found, plan_ridge(factory.parameters(approximation), source, targets.shape[1])
+    return found, plan_ridge(factory.parameters(options[-1]), source, targets.shape[1])

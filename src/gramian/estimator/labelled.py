@@ -28,8 +28,8 @@ class LabelledRows(Generic[Labels]):
     def taken(self, numbers: IntArray) -> LabelledRows[Any]:
         """Return the rows with these numbers, in this order; rows of the source are read when asked for."""
         targets: Any = self.targets
-        taken = TakenTargets(targets, numbers) if isinstance(targets, NumberTargets) else targets[numbers]
-        return LabelledRows(SubsetRows(self.source, numbers), taken, self._weights(numbers))
+        kept = TakenTargets(targets, numbers) if isinstance(targets, NumberTargets) else targets.part(numbers)
+        return LabelledRows(SubsetRows(self.source, numbers), kept, self._weights(numbers))
 
     def read(self, numbers: IntArray) -> LabelledRows[Any]:
         """Return the rows with these numbers, in this order, read into memory."""

@@ -248,14 +248,6 @@ def without_fit_data(model: Ridge) -> Ridge:
     return model
 
 
-def close_stream(model: Ridge) -> Ridge:
-    """Solve and drop the sums: what is left is as of one ``fit``."""
-    found = require_stream(model).solved
-    drop_stream(model)
-    model._keep(found.state())
-    return model
-
-
 def stream_so_far(model: RidgeEstimator, parameters: RidgeParameters) -> RidgeStream:
     """Return the stream of earlier calls, or that of the rows of a fit; without rows where there are none."""
     held = vars(model)

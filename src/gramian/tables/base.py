@@ -24,13 +24,14 @@ from gramian.data.tables import as_table
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.progress import shown_bar
+from gramian.estimator.parameters import ResourceParameters
+from gramian.estimator.progress import shown_bar, shown_phases
 from gramian.estimator.summaries import Fact
+from gramian.estimator.targets import Targets
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.metric.input import Input
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
-from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.summary import Grid
 from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.boosting.contributions import Contributions
@@ -54,6 +55,7 @@ from gramian.tables.subset import SubsetTable
 from gramian.tables.summary import choice_facts, last_plan, trial_grids
 from gramian.tables.table_problem import TableProblem
 from gramian.tables.training.fit import LastFit, last_fit
+from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.search_rows import SearchRows
 
 #: Share of the time limit that the search may take; the memory budget is divided by this for the search.
@@ -90,8 +92,6 @@ class TabularModel(TableServer, KernelEstimator):
     _learns: tuple[str, ...] = (
         *("search_", "metric_rounds_", "fit_seconds_", "contributions_", "metric_importances_"),
     )
-
-    _kind: type[KernelRidge] | type[KernelRidgeClassifier]
 
     # ---- fitting --------------------------------------------------------------------------------------
 
@@ -287,7 +287,7 @@ class TabularModel(TableServer, KernelEstimator):
     def _fit_last(
         self,
         rows: EncodedRows,
-        y: Array,
+        targets: Targets,
         weights: Array | None,
         found: TableSearchResult,
         rng: np.random.Generator,
@@ -303,25 +303,22 @@ class TabularModel(TableServer, KernelEstimator):
         source = in_memory(map_rows(rows, self.scaling_), parse_bytes(self.memory_budget))
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
         near = near[: 2 if self._effort.mean else 1]
-        fit = last_fit(
-            self._kind,
-            LabelledRows(source, y, weights),
-            near or [usual_point(self._kernels()[0], source.shape[1])],
-            loss,
-            holdout=holdout,
-            effort=replace(self._effort, boosting=with_boosting(self.include, self._effort)),
-            learn=bool(self._forms()),
-            switched=self._groups,
-            rng=rng,
-            until=until - TIME_SHARE * (self.time_limit or 0.0),
-            memory_budget=self.memory_budget,
-            random_state=seed_for_sklearn(rng),
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )
+        seed, labelled = seed_for_sklearn(rng), LabelledRows(source, targets, weights)
+        resources = ResourceParameters(parse_bytes(self.memory_budget), self._engine())
+        effort = replace(self._effort, boosting=with_boosting(self.include, self._effort))
+        with shown_phases(self.verbose) as phases:
+            fit = last_fit(
+                [
+                    ModelFactory(labelled, point, resources, seed, holdout, effort, phases)
+                    for point in near or [usual_point(self._kernels()[0], source.shape[1])]
+                ],
+                loss,
+                learn=bool(self._forms()),
+                switched=self._groups,
+                rng=rng,
+                until=until - TIME_SHARE * (self.time_limit or 0.0),
+            )
         self.model_, self.metric_rounds_ = fit.model, fit.rounds
-        for each in fit.members:  # their feature names would be those of the encoded columns
-            each.model.__dict__.pop("feature_names_in_", None)
         n = source.shape[0]
         read = "" if n >= n_given else f", and {n:,} of {n_given:,} rows were read, drawn at random"
         if n < FEWEST:

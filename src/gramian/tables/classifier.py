@@ -18,7 +18,6 @@ from gramian.estimator.mixins import Classifier
 from gramian.estimator.sample_weights import relative_weights
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
-from gramian.ridge.ridge import KernelRidgeClassifier
 from gramian.tables.base import TabularModel
 from gramian.tables.compression import (
     FastTabularClassifier,
@@ -132,8 +131,6 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _kind = KernelRidgeClassifier
-
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, time: Any = None
     ) -> Self:
@@ -177,8 +174,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
                 rows, candidates, signs_of, sample, weights, own_weights, rng, until, holdout
             )
             loss = partial(_class_loss, targets, weights, score)
-            labels = np.asarray(targets.values)
-            fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss, holdout)
+            fit = self._fit_last(rows, targets, weights, found, rng, until, n_counted, loss, holdout)
             self.model_, fit, self.oof_predictions_ = fit.calibrated(targets, weights)
             self.contributions_ = fit.contributions
             calibration, codes = self.model_.calibration_, targets.codes(slice(0, n))

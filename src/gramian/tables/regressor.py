@@ -26,7 +26,6 @@ from gramian.estimator.mixins import Regressor
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.ridge.ridge import KernelRidge
 from gramian.tables.base import TabularModel
 from gramian.tables.compression import (
     FastTabularRegressor,
@@ -203,8 +202,6 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _kind = KernelRidge
-
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, time: Any = None
     ) -> Self:
@@ -247,9 +244,10 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 rows, candidates, usual.__getitem__, sample, weights, weights, rng, until, holdout
             )
             self.target_, z = maps[found.setting.target], forward[found.setting.target]
-            last = z[:, 0] if z.shape[1] == 1 else z
             loss = partial(_mapped_loss, MappedTarget(z, own, self.target_, score), weights)
-            fit = self._fit_last(rows, last, weights, found, rng, until, n_counted, loss, holdout)
+            fit = self._fit_last(
+                rows, NumberTargets(z, n), weights, found, rng, until, n_counted, loss, holdout
+            )
             share = fit.share if fit.boosted is not None else 0.0
 
             def answer(values: Float64Array, boosted: Float64Array | None) -> Float64Array:

@@ -18,6 +18,9 @@ from gramian.estimator.base import KernelEstimator
 from gramian.fast.probabilities import Calibration
 from gramian.kernels import Kernel
 from gramian.metric.metric import Metric
+from gramian.ridge.model import KernelModel
+from gramian.ridge.parameters import RidgeParameters
+from gramian.ridge.ridge import KernelRidge
 from gramian.tables.boosting.boosted import Boosted
 
 
@@ -132,6 +135,25 @@ class RidgeMean(BaseEstimator):
     def alpha(self) -> float:
         """The penalty of the first member."""
         return float(self.members_[0].alpha)
+
+
+def ridge_estimator(parameters: RidgeParameters, model: KernelModel) -> KernelRidge:
+    """Return an estimator that predicts with a model; classes are numbers to it, as to the model."""
+    setup = parameters.setup
+    made = KernelRidge(
+        parameters.alpha,
+        kernel=setup.kernel.kernel,
+        metric=parameters.input.metric,
+        approximation=setup.approximation,
+        fit_intercept=parameters.intercept,
+        memory_budget=setup.resources.memory_bytes,
+        tile_dtype=setup.resources.tile_dtype,
+        random_state=setup.random_state,
+        n_jobs=setup.resources.engine.n_jobs,
+    )
+    made.n_features_in_ = parameters.input.metric.n_features
+    made._restore({**model.state(), "_flat": model.predictor.n_outputs == 1})
+    return made
 
 
 def members_of(model: BaseEstimator) -> list[tuple[float, KernelEstimator]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -13,12 +13,11 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
-from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY
-from gramian.engine import Engine
 from gramian.estimator.answers import log_probabilities
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.parameters import ResourceParameters
 from gramian.tables.boosting.boosted import Boosted, join_code, log_odds
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
@@ -69,7 +68,7 @@ def with_boosting(
     classes: bool,
     held: IntArray,
     holdout: HoldOut,
-    options: Mapping[str, Any],
+    resources: ResourceParameters,
     until: float,
     rng: np.random.Generator,
 ) -> tuple[Boosted, Float64Array, BoostedUnseen] | None:
@@ -77,16 +76,15 @@ def with_boosting(
 
     rows : (n, d) encoded and scaled rows with targets (n,) or (n, outputs), or labels where ``classes``;
     groups : places of one-hot groups; held : rows that judge if the rows are many or can't be parted, as for
-    times: the values of the others are NaN then; options : the estimator's threads ``n_jobs``, and its
-    ``memory_budget``: of more rows than that holds some are drawn. The setting is the usual one unless
-    another has a clearly lower loss on the first rows that are left out, the number of rounds the one of
-    least loss on all of them. None if there is too little time until ``until``, on the clock of
-    ``time.perf_counter``.
+    times: the values of the others are NaN then; resources : threads, and memory: if it holds fewer rows,
+    some are drawn. The setting is the usual one unless another has a clearly lower loss on the first rows
+    that are left out, the number of rounds the one of least loss on all of them. None if there is too little
+    time until ``until``, on the clock of ``time.perf_counter``.
     """
     began, counted = time.perf_counter(), rows.counted
     seed = int(rng.integers(2**31))
     folds = (holdout.folds(counted, FOLDS, rng) if len(counted) <= MOST_FOLDED else None) or [held]
-    most = max(2, parse_bytes(options["memory_budget"]) // (NUMBER_BYTES * rows.source.shape[1]))
+    most = max(2, resources.memory_bytes // (NUMBER_BYTES * rows.source.shape[1]))
     task = _Task.of(rows, groups, classes, seed)
 
     def learner(numbers: IntArray, setting: TreeSetting, rate: float) -> _Learner:
@@ -96,7 +94,7 @@ def with_boosting(
     def late(done: float, of_all: float) -> bool:
         return (time.perf_counter() - began) / done * of_all > TIME_SHARE * (until - began)
 
-    threads = min(Engine(options["n_jobs"]).n_threads, max(1, len(counted) // THREAD_ROWS))
+    threads = min(resources.engine.n_threads, max(1, len(counted) // THREAD_ROWS))
     with threadpool_limits(threads, user_api="openmp"):
         rest = np.setdiff1d(counted, folds[0])
         setting, rounds = SETTINGS[0], max(STEP, MOST_TREES // max(1, task.n_classes))

@@ -9,26 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from gramian._budget import parse_bytes
+from gramian._phases import silent
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.engine import Engine
 from gramian.estimator.answers import log_probabilities, probabilities
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import PROGRESS, MetricLearningSettings, Round, learn_metric
-from gramian.ridge.model import KernelModel
-from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.ridge.ridge import KernelRidge
 from gramian.search import Limits, Trial, search
 from gramian.tables.boosting.boosted import Boosted
 from gramian.tables.boosting.contributions import LEAST_GAIN, Contributions
-from gramian.tables.effort import TableEffort
-from gramian.tables.holdout import HoldOut
 from gramian.tables.importance.permutation import HeldOutModel
 from gramian.tables.importance.unseen import BoostedUnseen
-from gramian.tables.ridge_mean import RidgeMean
-from gramian.tables.small_problem import Point
+from gramian.tables.ridge_mean import RidgeMean, ridge_estimator
 from gramian.tables.training.boosting import LEAST_ROWS, with_boosting
 from gramian.tables.training.gain import Gain, HeldLoss, adds, best_share
 from gramian.tables.training.member import (
@@ -102,9 +97,9 @@ class LastFit:
         return HeldOutModel(self.source, self.held, members, weights, trees, answer, loss)
 
     @property
-    def model(self) -> Any:
-        """The mean, or the only model."""
-        models = [each.model for each in self.members]
+    def model(self) -> RidgeMean | KernelRidge:
+        """The mean, or the only model, as an estimator."""
+        models = [ridge_estimator(each.parameters, each.model) for each in self.members]
         if len(models) == 1 and self.boosted is None:
             return models[0]
         return RidgeMean.of(models, self.weights, boosted=self.boosted, share=self.share)
@@ -173,39 +168,31 @@ class LastFit:
                 boosted = self.boosted
         trees = None if boosted is None else trees
         chances = np.exp(found.log_probabilities(values, others, trees))
-        mean = RidgeMean.of(models, self.weights, targets.classes, found, boosted)
+        made = [ridge_estimator(each.parameters, own) for each, own in zip(self.members, models, strict=True)]
+        mean = RidgeMean.of(made, self.weights, targets.classes, found, boosted)
         return mean, replace(self, contributions=contributions), chances
 
 
 def last_fit(
-    kind: type[KernelRidge] | type[KernelRidgeClassifier],
-    rows: LabelledRows[Array],
-    points: Sequence[Point],
+    factories: Sequence[ModelFactory],
     loss: HeldLoss,
     *,
-    holdout: HoldOut,
-    effort: TableEffort,
     learn: bool,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
     until: float,
-    **options: Any,
 ) -> LastFit:
     """Refine metrics on more rows, fit to most rows, choose penalties on the held-out rows, add these.
 
     Parameters
     ----------
-    kind : the estimator.
-    rows : (n, d) scaled rows with targets (n,) or (n, outputs), or labels.
-    points : kernel, metric, bandwidth and penalty to start from, for one model or for two. Two models are
-        averaged if the second comes near the first, with the weights that do best on the held-out rows.
+    factories : for one model or for two of the same scaled rows: kernel, metric, bandwidth and penalty to
+        start from. Two models are averaged if the second comes near the first, with the weights that do best
+        on the held-out rows.
     loss : error of the decision values of held-out rows.
-    holdout : which rows are held out; effort : how many rounds of how many rows, and which models,
-        whether boosting among them.
     learn : whether to refine the metric in further rounds.
     switched : groups of columns whose values are switched in place of a derivative.
     until : when it should end, on the clock of ``time.perf_counter``.
-    options : of the estimator.
 
     The rounds fit small models (a root of 300, blocks of rank 100) to at most 10,000 rows, 20,000 in a
     classification. The sums over the first part of the rows serve every penalty, and the sums over the
@@ -213,39 +200,41 @@ def last_fit(
     Cholesky factor up to 2,500 rows, beyond that the tiles of K's lower half: 19,000 rows in 1 GB), the last
     models are exact; up to 2,500 rows the models of the rounds are exact too.
     """
-    n, y, counted = rows.n, rows.targets, rows.counted
-    pace = Pace(until)
+    factories, given = [*factories], factories[0]
+    rows, holdout, whole = given.rows, given.holdout, given.resources
+    n, counted, pace = rows.n, rows.counted, Pace(until)
     held = np.sort(holdout.held(counted, min(MOST_HELD, int(HELD_PART * len(counted))), rng))
     rest = _others(n, held)
-    if kind is KernelRidgeClassifier and len(np.unique(y[rest])) < len(np.unique(y)):
-        # Every row of this class is needed for training.
-        held = held[np.isin(y[held], y[rest])]
-        rest = _others(n, held)
+    if given.classifies:
+        y = np.asarray(rows.targets.values)
+        if len(np.unique(y[rest])) < len(np.unique(y)):
+            # Every row of this class is needed for training.
+            held = held[np.isin(y[held], y[rest])]
+            rest = _others(n, held)
     trees = None
-    boost = effort.boosting and len(held) and len(counted) >= LEAST_ROWS
+    boost = given.effort.boosting and len(held) and len(counted) >= LEAST_ROWS
     if boost:
         groups = tuple(each for each in switched if len(each) > 1)
-        classes = kind is KernelRidgeClassifier
-        with shown_phases(options["verbose"]) as phases:
-            phases("boosting")
-            trees = with_boosting(rows, groups, classes, held, holdout, options, until, rng)
-    factories = [ModelFactory(kind, rows, point, options, holdout, effort) for point in points]
+        given.phases("boosting")
+        labelled = LabelledRows(rows.source, np.asarray(rows.targets.values), rows.weights)
+        trees = with_boosting(labelled, groups, given.classifies, held, holdout, whole, until, rng)
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
     if pace.limited:
         measure_pace(factories[0], rest, pace)
     if learn and len(held) and not pace.over:
         # Models this small are learned faster side by side than on several threads each.
-        seeds, share = rng.spawn(len(factories)), parse_bytes(options["memory_budget"]) // len(factories)
-        single = [factory.under(n_jobs=1, memory_budget=share, verbose=0) for factory in factories]
+        seeds, share = rng.spawn(len(factories)), whole.memory_bytes // len(factories)
+        single = [
+            replace(each.under(engine=Engine(1), memory_bytes=share), phases=silent) for each in factories
+        ]
         short = pace.part(ROUNDS_TIME)
 
         def learned(j: int) -> tuple[ModelFactory, tuple[Round, ...]]:
             factory, rounds = _rounds(single[j], held, rest, loss, switched, seeds[j], short)
-            return replace(factory, options=options), rounds
+            return replace(factory, resources=whole, phases=given.phases), rounds
 
-        with shown_phases(options["verbose"]) as phases:
-            phases("metric and bandwidth")
-            found = Engine(options["n_jobs"]).map(learned, range(len(factories)))
+        given.phases("metric and bandwidth")
+        found = whole.engine.map(learned, range(len(factories)))
         factories, rounds = [each[0] for each in found], [each[1] for each in found]
         errors = [min((r.error for r in each), default=math.inf) for each in rounds]
         order = np.argsort(errors, kind="stable").tolist()
@@ -261,33 +250,35 @@ def last_fit(
     # some of their steps do not run in parallel. If memory holds only one exact model, a second one would
     # take as long again; an approximate one gives more than half of its benefit. Beside boosting a second
     # approximate model waits for the first, and is left out if that one adds nothing.
-    half = parse_bytes(options["memory_budget"]) // 2
-    halves = [factory.under(memory_budget=half) for factory in factories]
+    half = whole.memory_bytes // 2
+    halves = [replace(each.under(memory_bytes=half), phases=silent) for each in factories]
     approximate = factories[0].exact() is None
     if len(factories) > 1 and not (trees and approximate) and all(map(_as_large, halves, factories)):
-        members = Engine(options["n_jobs"]).map(member, halves)
+        given.phases("two models")
+        members = whole.engine.map(member, halves)
     else:
         members = [member(factories[0], pace.part(FIRST_TIME) if len(factories) > 1 else pace)]
-        alone = members[0].model.plan_.method == "exact"
         first = members[0]
-        others = None if trees is None or not approximate else _decisions(trees[1], kind)[first.held]
+        alone, others = first.model.plan.method == "exact", None
+        if trees is not None and approximate:
+            others = _decisions(trees[1], given.classifies)[first.held]
         if others is not None and not adds(others, first.values, first.held, loss):
             factories, rounds = factories[:1], rounds[:1]
         for factory in factories[1:]:
             members.append(stream_model(factory, held, rest, loss, pace) if alone else member(factory))
-    for each in members:
-        each.model.memory_budget = options["memory_budget"]
-    members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
+    for j, (each, own) in enumerate(zip(members, rounds, strict=True)):
+        setup = each.parameters.setup.within(whole.memory_bytes)
+        members[j] = replace(each, rounds=own, parameters=replace(each.parameters, setup=setup))
     fit = replace(_average(members, held, loss), source=rows.source)
     if trees is not None:
         fit = fit.beside(*trees)
-        return fit.mixed(loss) if kind is KernelRidge else fit
+        return fit if given.classifies else fit.mixed(loss)
     return replace(fit, short=fit.short or ("boosting was left out" if boost else ""))
 
 
-def _decisions(boosted: Float64Array, kind: type) -> Float64Array:
+def _decisions(boosted: Float64Array, classifies: bool) -> Float64Array:
     """Return values of boosting as a ridge model has them: of classes 2 P − 1."""
-    if kind is KernelRidge:
+    if not classifies:
         return boosted
     return 2.0 * probabilities(boosted)[:, 1 if boosted.shape[1] == 1 else 0 :] - 1.0
 
@@ -309,9 +300,8 @@ def _rounds(
     pace: Pace,
 ) -> tuple[ModelFactory, tuple[Round, ...]]:
     """Return the factory with the metric and bandwidth learned in some rounds, and these rounds."""
-    most = factory.effort.round_rows[factory.kind is KernelRidgeClassifier]
-    budget, d = parse_bytes(factory.options["memory_budget"]), factory.rows.source.shape[1]
-    most = min(most, budget // (ROUND_BYTES * d))
+    most, d = factory.effort.round_rows[factory.classifies], factory.rows.source.shape[1]
+    most = min(most, factory.resources.memory_bytes // (ROUND_BYTES * d))
     drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
     found_sizes = for_rounds(factory, drawn)
     if found_sizes is None:
@@ -327,13 +317,14 @@ def _rounds(
             small = small if fewer is None else fewer[1]
     form = "diagonal" if factory.point.metric.matrix is None else "full"
     learner = Rounds(
-        lambda metric: factory.fit(factory.model(small, metric), drawn),
-        lambda model: loss(factory.values(KernelModel.of(model), held), held),
+        lambda metric: factory.fit(factory.parameters(small, metric), drawn),
+        lambda model: loss(factory.values(model, held), held),
         factory.rows.source.take(drawn[rng.permutation(len(drawn))]),
         form,
         switched,
         pace,
         enough(factory),
+        factory.resources.engine,
     )
     settings = MetricLearningSettings(form=form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
     found = learn_metric(learner, factory.point.metric, settings)
@@ -341,7 +332,7 @@ def _rounds(
     best = Trial(factory, min(each.error for each in found.rounds), None)
 
     def judge(rows: IntArray, other: ModelFactory) -> tuple[float, None]:
-        return loss(other.values(KernelModel.of(other.fit(other.model(small), rows)), held), held), None
+        return loss(other.values(other.fit(other.parameters(small), rows), held), held), None
 
     limits = Limits(until=pace.until, enough=enough(factory), patience=1, progress=PROGRESS)
     for factor in BANDWIDTH_FACTORS:

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from gramian._budget import parse_bytes
 from gramian._random import as_generator
 from gramian._typing import Float64Array, IntArray
-from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exact.folds import LOGISTIC, SQUARED, FoldModels, left_out
+from gramian.exact.predictor import ExactPredictor
 from gramian.exact.ridge import served_dtype
 from gramian.exact.system import KEPT_SHARE
 from gramian.operators.kernel import KernelOperator
-from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.ridge.model import KernelModel
 from gramian.tables.importance.unseen import ExactUnseen
 from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.penalty import best_penalty
@@ -48,23 +47,20 @@ class LogisticPart:
     offset: Float64Array
     folds: tuple[Float64Array, Float64Array]
 
-    def beside(self, ridge: Any) -> KernelRidge:
+    def beside(self, ridge: KernelModel) -> KernelModel:
         """Return a model that answers the ridge model's values and, in further columns, these log odds."""
-        made = KernelRidge(**{name: getattr(ridge, name) for name in KernelRidge().get_params(deep=False)})
-        kept = {name: value for name, value in ridge._state().items() if name != "classes_"}
-        old = ridge.predictor_
-        dtype = served_dtype(ridge.kernel_, old.rows, self.coefficients, self.values, old.dtype)
+        old = ridge.predictor
+        assert isinstance(old, ExactPredictor)
+        dtype = served_dtype(ridge.kernel, old.rows, self.coefficients, self.values, old.dtype)
         both = np.hstack([old.coefficients, self.coefficients])
         predictor = replace(old, coefficients=both, dtype=dtype)
-        intercept = np.concatenate([ridge.intercept_, self.offset])
-        made._restore({**kept, "predictor_": predictor, "intercept_": intercept, "_flat": False})
-        made.n_features_in_ = ridge.n_features_in_
-        return made
+        return replace(ridge, predictor=predictor, intercept=np.concatenate([ridge.intercept, self.offset]))
 
 
 def with_logistic(
     factory: ModelFactory,
-    ridge: Any,
+    ridge: KernelModel,
+    alpha: float,
     held: IntArray,
     values: Float64Array,
     unseen: ExactUnseen | None,
@@ -73,33 +69,33 @@ def with_logistic(
 ) -> tuple[IntArray, Float64Array, LogisticPart | None, ExactUnseen | None]:
     """Return row numbers, their values by models without them, the logistic model, and those models.
 
-    ridge : fitted exact model of all rows; held, values, unseen : row numbers, their values by the model
-    without them, and this model. If ``folded`` and that takes little, all rows are returned, with values of
-    models without a fifth of the rows each. There is no logistic model if it would take too long.
+    ridge, alpha : exact model of all rows, and its penalty; held, values, unseen : row numbers, their values
+    by the model without them, and this model. If ``folded`` and that takes little, all rows are returned,
+    with values of models without a fifth of the rows each. There is no logistic model if it would take too
+    long.
     """
-    rows, classifies = factory.rows, factory.kind is KernelRidgeClassifier
-    counted, targets = rows.counted, (ClassTargets if classifies else NumberTargets)(rows.targets, rows.n)
-    signs = np.asarray(targets.part(counted)[slice(0, len(counted))], np.float64)
+    rows, counted = factory.rows, factory.rows.counted
+    signs = np.asarray(rows.targets.part(counted)[slice(0, len(counted))], np.float64)
     weights = None if rows.weights is None else rows.weights[counted]
+    assert isinstance(ridge.predictor, ExactPredictor)
     kernel = KernelOperator(
-        ridge.kernel_,
-        ridge.predictor_.rows,
-        dtype=ridge.plan_.dtype,
-        n_jobs=factory.options["n_jobs"],
-        keep_bytes=int(KEPT_SHARE * parse_bytes(factory.options["memory_budget"])),
+        ridge.kernel,
+        ridge.predictor.rows,
+        dtype=np.dtype(ridge.plan.dtype),
+        n_jobs=factory.resources.engine.n_jobs,
+        keep_bytes=int(KEPT_SHARE * factory.resources.memory_bytes),
     )
     places = [np.searchsorted(counted, held)]
-    seeded = as_generator(factory.options["random_state"])
-    folds = factory.holdout.folds(counted, FOLDS, seeded)
-    if folded and folds and _work(signs, FOLDS) <= (FOLD_WORK if classifies else REGRESSION_WORK):
+    folds = factory.holdout.folds(counted, FOLDS, as_generator(factory.seed))
+    if folded and folds and _work(signs, FOLDS) <= (FOLD_WORK if factory.classifies else REGRESSION_WORK):
         places = [np.searchsorted(counted, fold) for fold in folds]
         models = FoldModels(kernel.__matmul__, SQUARED, signs, weights, places)
-        held, values = counted, left_out(models.fit(ridge.alpha), places)
+        held, values = counted, left_out(models.fit(alpha), places)
         if unseen is not None and models.coefficients is not None:
             unseen = unseen.of_folds(counted, tuple(folds), models.coefficients, models.offsets)
-    if not classifies or _work(signs, len(places)) > MOST_WORK:
+    if not factory.classifies or _work(signs, len(places)) > MOST_WORK:
         return held, values, None, unseen
-    part = _part(kernel, 0.5 * (1.0 + signs), weights, places, QUARTER * ridge.alpha)
+    part = _part(kernel, 0.5 * (1.0 + signs), weights, places, QUARTER * alpha)
     return held, values, part, None if unseen is None else unseen.beside(counted, *part.folds)
 
 

@@ -5,26 +5,33 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from gramian._budget import format_bytes, parse_bytes
+from gramian._budget import format_bytes
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, IntArray
-from gramian.engine import Engine
+from gramian._typing import Float64Array, IntArray
 from gramian.exact.exact import Exact
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
-from gramian.ridge.partial_fit import close_stream, require_stream
-from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.ridge.model import KernelModel
+from gramian.ridge.parameters import RidgeParameters
+from gramian.ridge.planning import plan_ridge
+from gramian.ridge.streaming import RidgeStream
 from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
 from gramian.tables.training.gain import HeldLoss
 from gramian.tables.training.logistic import LogisticPart, with_logistic
-from gramian.tables.training.model_factory import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, ModelFactory, of_sizes
+from gramian.tables.training.model_factory import (
+    EXACT_ROWS,
+    EXACT_TOL,
+    TOL_OF_ERROR,
+    Method,
+    ModelFactory,
+    of_sizes,
+)
 from gramian.tables.training.penalty import FACTORS, best_penalty
-from gramian.tables.training.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, add_in_time, sizes_in_time
+from gramian.tables.training.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, sizes_in_time, sum_in_time
 
 #: Sizes of the models that the metric rounds fit: root, rank and rows of a block (None: the root alone).
 #: The first that memory holds is taken. Chosen by hand.
@@ -50,12 +57,14 @@ Solved = tuple[Float64Array, Float64Array]
 class Member:
     """A model with one kernel, and the values of rows from models without them.
 
-    ``held`` are the numbers of these rows: the held-out rows, or all rows of a small table. ``logistic`` is
-    the logistic model beside an exact classifier. ``short`` says what there was no time for ("" if there was
-    time for all). ``unseen`` are the models behind the values, None if no row is held out.
+    ``parameters`` are those that the model was trained with. ``held`` are the numbers of these rows: the
+    held-out rows, or all rows of a small table. ``logistic`` is the logistic model beside an exact model of
+    classes. ``short`` says what there was no time for ("" if there was time for all). ``unseen`` are the
+    models behind the values, None if no row is held out.
     """
 
-    model: Any
+    model: KernelModel
+    parameters: RidgeParameters
     held: IntArray
     values: Float64Array
     logistic: LogisticPart | None = None
@@ -66,10 +75,10 @@ class Member:
 
 def enough(factory: ModelFactory) -> float:
     """Return the held-out error at which the search for a better model may stop."""
-    return ENOUGH_OF_CLASSES if factory.kind is KernelRidgeClassifier else 0.0
+    return ENOUGH_OF_CLASSES if factory.classifies else 0.0
 
 
-def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, Any] | None:
+def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, Method] | None:
     """Return the factory and approximation for the metric rounds; None if memory holds no model.
 
     The precision is chosen once for all rounds: to probe it would take a tenth of each fit.
@@ -88,7 +97,7 @@ def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, An
 def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
     """Fit small models to some of the rows and record how long that took."""
     for most in PACE_ROWS:
-        rng = as_generator(factory.options["random_state"])
+        rng = as_generator(factory.seed)
         drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
         found = for_rounds(factory, drawn)
         if found is None:
@@ -97,10 +106,10 @@ def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
         plan = small.plan(approximation, drawn) if most > PACE_ROWS[0] else None
         if plan is not None and pace.seconds(plan) > PACE_SHARE * pace.left:
             return
-        pace.note(small.fit(small.model(approximation), drawn).plan_)
+        pace.note(small.fit(small.parameters(approximation), drawn).plan)
 
 
-def rows_in_share(factory: ModelFactory, approximation: Any, rows: IntArray, pace: Pace) -> int:
+def rows_in_share(factory: ModelFactory, approximation: Method, rows: IntArray, pace: Pace) -> int:
     """Return how many of the rows a single fit can use within its share of the time."""
     plan = factory.plan(approximation, rows)
     expected = 0.0 if plan is None else pace.seconds(plan)
@@ -136,11 +145,10 @@ def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: He
 
     Under a time limit the ranks are smaller, and if that does not suffice, fewer rows are used.
     """
-    model, used, smallest = _sum_first_part(factory, rest, pace)
+    stream, used, smallest = _sum_first_part(factory, rest, pace)
     alpha, values = factory.point.alpha, np.zeros((0, 1))
     longest, least, best = 0.0, np.inf, None
     if len(held):
-        stream = require_stream(model)
 
         def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
             nonlocal longest, least, best
@@ -149,7 +157,7 @@ def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: He
             found = factory.values(tried, held)
             longest, error = max(longest, time.perf_counter() - began), loss(found, held)
             if best is None or error < least:
-                least, best = error, ModelUnseen(tried, Engine(factory.options["n_jobs"]))
+                least, best = error, ModelUnseen(tried, factory.resources.engine)
             return error, found
 
         def more() -> bool:
@@ -157,42 +165,39 @@ def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: He
             return not pace.limited or pace.left > (2.0 + LONGER) * longest
 
         alpha, values = best_penalty(judge, held, alpha, enough(factory), more)
-        factory.add(model.set_params(alpha=alpha), held)
-    close_stream(model)
+        stream = factory.add(stream, held, alpha)
     # The plan was made before the held-out rows were added.
-    model.plan_ = replace(model.plan_, n_rows=used + len(held))
+    plan = replace(stream.solved.plan, n_rows=used + len(held))
     short = "the smallest model was fitted" if smallest else ""
     if used < len(rest):
         n = len(rest) + len(held)
         rows = f"{used + len(held):,} of {n:,} rows"
         short = f"{short or 'the model was fitted'} to {rows}"
-        model.plan_ = replace(model.plan_, reason=f"{rows}, drawn at random, to suit time_limit")
-    return Member(model, held, values, short=short, unseen=best)
+        plan = replace(plan, reason=f"{rows}, drawn at random, to suit time_limit")
+    model = replace(stream.solved, plan=plan)
+    return Member(model, stream.parameters, held, values, short=short, unseen=best)
 
 
-def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[Any, int, bool]:
-    """Return a model of the largest possible sizes, with the sums of the first part of the rows.
+def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[RidgeStream, int, bool]:
+    """Return a stream of the largest possible sizes, with the sums of the first part of the rows.
 
     Memory and time limit the sizes. Also return how many rows that part has, and whether the sizes are the
     smallest.
     """
     if pace.limited:
         quick, approximation, rows = sizes_in_time(factory, rest, pace)
-        model = quick.model(approximation)
         with suppress(BudgetError):  # something smaller may fit; else the error below says what is needed
-            used = add_in_time(quick, model, rows, pace)
-            return model, used, approximation.n_levels == 1 and len(factory.approximations) > 1
+            stream, used = sum_in_time(quick, approximation, rows, pace)
+            return stream, used, approximation.n_levels == 1 and len(factory.approximations) > 1
     for approximation in factory.approximations:
-        model = factory.model(approximation)
+        asked = factory.parameters(approximation)
         try:
-            model.plan(factory.rows.source, factory.rows.targets)
+            plan_ridge(asked, factory.rows.source, factory.rows.n_outputs)
             # A streamed fit needs more memory than a fit at once, and raises before it begins.
-            factory.add(model, rest)
+            return factory.add(RidgeStream.of(asked), rest), len(rest), False
         except BudgetError:
             continue
-        return model, len(rest), False
-    n = factory.rows.n
-    least, budget = factory.least_bytes(), parse_bytes(factory.options["memory_budget"])
+    n, least, budget = factory.rows.n, factory.least_bytes(), factory.resources.memory_bytes
     raise BudgetError(
         f"memory_budget={format_bytes(budget)} is too small for the smallest model of {n:,} rows: at least "
         f"{format_bytes(1.01 * least)} is needed. Raise it.",
@@ -212,7 +217,7 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
     if whole is None:
         return None
     factory = whole
-    every = np.arange(factory.rows.n)
+    every, targets = np.arange(factory.rows.n), factory.rows.targets
     direct = len(every) <= EXACT_ROWS
     last = 0.0  # seconds that the last fit is expected to take
     if pace.limited:
@@ -227,15 +232,16 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
 
         def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
             nonlocal tol, longest
-            if not direct and factory.options["tile_dtype"] == "float32" and alpha < factory.least_float32:
+            if not direct and factory.resources.tile_dtype == "float32" and alpha < factory.least_float32:
                 return np.inf, np.zeros((0, 1))
             began = time.perf_counter()
             if isinstance(trials, IterativeTrials) and pace.limited:
                 trials.until, trials.cut = began + TRIAL_SHARE * pace.left, False
             found = trials.values(alpha)
-            if isinstance(trials, IterativeTrials) and factory.kind is KernelRidge and not trials.cut:
+            if isinstance(trials, IterativeTrials) and not factory.classifies and not trials.cut:
+                wanted = targets.part(held)[slice(0, len(held))]
                 # The solver's residual must be too small to affect the held-out error.
-                finer = max(LEAST_TOL, TOL_OF_ERROR * _relative_error(factory.rows.targets[held], found))
+                finer = max(LEAST_TOL, TOL_OF_ERROR * _relative_error(wanted, found))
                 if finer < trials.tol:
                     tol = trials.tol = finer
                     found = trials.values(alpha)
@@ -254,13 +260,14 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
         if isinstance(trials, IterativeTrials) and trials.cut and pace.limited:
             return None  # the last fit has more rows and would take even longer
         del trials
-    model = factory.model(factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None))
-    model.alpha = alpha
-    factory.fit(model, every)
+    method = factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None)
+    parameters = replace(factory.parameters(method), alpha=alpha)
+    model = factory.fit(parameters, every)
     unseen = _unseen(factory, rest, held, solved.get(alpha))
     if not len(held) or (pace.limited and pace.left < LOGISTIC_TIMES * longest):
-        return Member(model, held, values, unseen=unseen)
-    return Member(model, *with_logistic(factory, model, held, values, unseen, folded=not pace.limited))
+        return Member(model, parameters, held, values, unseen=unseen)
+    found = with_logistic(factory, model, alpha, held, values, unseen, folded=not pace.limited)
+    return Member(model, parameters, *found)
 
 
 def _unseen(
@@ -277,12 +284,11 @@ def _unseen(
         (held,),
         solved[0][:, None],
         solved[1][None],
-        Engine(factory.options["n_jobs"]),
+        factory.resources.engine,
     )
 
 
-def _relative_error(y: Array, values: Float64Array) -> float:
+def _relative_error(y: Float64Array, values: Float64Array) -> float:
     """Return ‖values − y‖/‖y − mean y‖; 1 if y is constant."""
-    wanted = np.asarray(y, np.float64).reshape(values.shape)
-    size = float(np.linalg.norm(wanted - wanted.mean(axis=0)))
-    return float(np.linalg.norm(values - wanted)) / size if size > 0 else 1.0
+    size = float(np.linalg.norm(y - y.mean(axis=0)))
+    return float(np.linalg.norm(values - y)) / size if size > 0 else 1.0

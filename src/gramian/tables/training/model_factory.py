@@ -1,4 +1,4 @@
-"""Training of models with one setting on rows of a table, at sizes that fit into memory."""
+"""Training of ridge models with one setting on rows of a table, at sizes that fit into memory."""
 
 from __future__ import annotations
 
@@ -8,29 +8,32 @@ from typing import Any
 
 import numpy as np
 
-from gramian._budget import parse_bytes
 from gramian._numerics import unit_roundoff
+from gramian._phases import Phases, silent
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Float64Array, IntArray
 from gramian.approximations.auto import shrink
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.compression.training import float32_alpha
 from gramian.data.subset import SubsetRows
-from gramian.engine import Engine
+from gramian.estimator.fitting import check_finite
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.targets import ClassTargets, NumberTargets
+from gramian.estimator.parameters import KernelParameters, ResourceParameters
+from gramian.estimator.targets import ClassTargets, Targets
 from gramian.exact.exact import Exact
 from gramian.exact.penalties import IterativeTrials, PenaltyTrials
 from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
+from gramian.metric.input import InputParameters
 from gramian.metric.metric import Metric
+from gramian.ridge.choosing import fit_ridge
 from gramian.ridge.model import KernelModel
-from gramian.ridge.partial_fit import without_fit_data
-from gramian.ridge.planning import plan_sums
-from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.ridge.parameters import RidgeParameters
+from gramian.ridge.planning import plan_ridge, plan_sums
+from gramian.ridge.streaming import RidgeStream
 from gramian.tables.effort import DEFAULT, EFFORTS, TableEffort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.small_problem import Point
@@ -49,73 +52,73 @@ SIZES = ((1000, 500, 1000), (400, 500, 1000))
 #: the largest that 1 GB holds errs in 0.07 %, a root of 1,000 alone in 0.35 %. Chosen by hand.
 SHRUNK_SIZES = (400, 380, 650)
 LEAST_SIZES = (100, 0, None)
+#: Methods that train the models of tables.
+Method = Exact | MultiResolution
 
 
 @dataclass(frozen=True)
 class ModelFactory:
-    """Make models for one point of the search on a table's encoded rows.
+    """Train models for one point of the search on a table's encoded rows.
 
-    kind : the estimator; rows : all rows of weight above 0; point : kernel, metric, bandwidth and penalty;
-    options : of the estimator; holdout : how rows are held out; effort : whether large models are exact.
+    rows : all rows of weight above 0; point : kernel, metric, bandwidth and penalty; resources, seed : of
+    each fit; holdout : how rows are held out; effort : whether large models are exact; phases : is told of
+    the phases of each fit.
     """
 
-    kind: type[KernelRidge] | type[KernelRidgeClassifier]
-    rows: LabelledRows[Array]
+    rows: LabelledRows[Targets]
     point: Point
-    options: dict[str, Any]
+    resources: ResourceParameters
+    seed: int
     holdout: HoldOut = field(default_factory=HoldOut)
     effort: TableEffort = EFFORTS[DEFAULT]
+    phases: Phases = silent
 
-    def model(self, approximation: Any, metric: Metric | None = None) -> Any:
-        return self.kind(
-            self.point.alpha,
-            kernel=_kernel_of(self.point),
-            metric=self.point.metric if metric is None else metric,
-            approximation=approximation,
-            fit_intercept=True,
-            **self.options,
-        )
+    def parameters(self, approximation: Method, metric: Metric | None = None) -> RidgeParameters:
+        """Return the parameters of a fit; ``metric`` replaces that of the point."""
+        kernel = KernelParameters(_kernel_of(self.point))
+        setup = FitSetup(kernel, approximation, self.resources, self.seed, "KernelRidge", self.phases)
+        asked = InputParameters(kernel, metric=self.point.metric if metric is None else metric)
+        return RidgeParameters(setup, asked, self.point.alpha, intercept=True)
 
-    @cached_property
-    def classes(self) -> Array:
-        """The classes of all rows."""
-        return np.unique(self.rows.targets)
+    @property
+    def classifies(self) -> bool:
+        """Whether the targets are classes."""
+        return isinstance(self.rows.targets, ClassTargets)
 
-    def add(self, model: Any, numbers: IntArray) -> None:
-        classes = {} if self.kind is KernelRidge else {"classes": self.classes}
-        rows = self.rows.taken(numbers)
-        model.partial_fit(rows.source, rows.targets, rows.weights, **classes)
+    def add(self, stream: RidgeStream, numbers: IntArray, alpha: float | None = None) -> RidgeStream:
+        """Return the stream with the rows of these numbers; ``alpha`` replaces its penalty."""
+        asked = stream.parameters
+        setup = replace(asked.setup, phases=self.phases)
+        asked = replace(asked, setup=setup, alpha=asked.alpha if alpha is None else alpha)
+        return stream.with_rows(asked, self.rows.taken(numbers), grow=False)
 
     def drawn(self, rows: IntArray, most: int, rng: np.random.Generator) -> IntArray:
         """Return ``most`` random rows, plus the first row of each class that was not drawn."""
         drawn = rng.choice(rows, most, replace=False)
-        if self.kind is KernelRidgeClassifier:
-            classes, first = np.unique(self.rows.targets[rows], return_index=True)
-            drawn = np.concatenate([drawn, rows[first[~np.isin(classes, self.rows.targets[drawn])]]])
+        if self.classifies:
+            labels = np.asarray(self.rows.targets.values)
+            classes, first = np.unique(labels[rows], return_index=True)
+            drawn = np.concatenate([drawn, rows[first[~np.isin(classes, labels[drawn])]]])
         return np.sort(drawn)
 
-    def under(self, **options: Any) -> ModelFactory:
-        """Return this factory with other options."""
-        return replace(self, options={**self.options, **options})
+    def under(self, **resources: Any) -> ModelFactory:
+        """Return this factory with other resources: ``memory_bytes``, ``engine`` or ``tile_dtype``."""
+        return replace(self, resources=replace(self.resources, **resources))
 
-    def plan(self, approximation: Any, numbers: IntArray, *, streamed: bool = False) -> Plan | None:
+    def plan(self, approximation: Method, numbers: IntArray, *, streamed: bool = False) -> Plan | None:
         """Return the plan of a fit to these rows; ``streamed``: rows arrive in more than one part.
 
         None if the memory budget does not hold it.
         """
-        model = self.model(approximation)
+        asked, rows = self.parameters(approximation), SubsetRows(self.rows.source, numbers)
         try:
             if streamed:
-                rows = SubsetRows(self.rows.source, numbers)
-                plan, *_ = plan_sums(FitSetup.of(model), rows, self._n_outputs, model.alpha, stream=True)
-            else:
-                plan = model.plan(SubsetRows(self.rows.source, numbers), self.rows.targets[numbers])
+                return plan_sums(asked.setup, rows, self.rows.n_outputs, asked.alpha, stream=True)[0]
+            return plan_ridge(asked, rows, self.rows.n_outputs)
         except BudgetError:
             return None
-        found: Plan = plan
-        return found
 
-    def fits(self, approximation: Any, numbers: IntArray, *, streamed: bool = False) -> bool:
+    def fits(self, approximation: Method, numbers: IntArray, *, streamed: bool = False) -> bool:
         """Return whether the memory budget holds a fit to these rows."""
         return self.plan(approximation, numbers, streamed=streamed) is not None
 
@@ -123,32 +126,27 @@ class ModelFactory:
     def approximations(self) -> list[MultiResolution]:
         """Approximations for the last model, from large to small."""
         n = self.rows.n
-        found = [of_sizes(sizes, n) for sizes in SIZES[self.kind is KernelRidge :]]
+        found = [of_sizes(sizes, n) for sizes in SIZES[not self.classifies :]]
         builder: MultiResolutionBuilder | None = of_sizes(SHRUNK_SIZES, n)._builder()
         while builder is not None and builder.n_levels > 1:
             found.append(_of_builder(builder))
             builder = shrink(builder)
         return [*found, of_sizes(LEAST_SIZES, n)]
 
-    @property
-    def _n_outputs(self) -> int:
-        if self.kind is KernelRidgeClassifier:
-            n_classes = len(self.classes)
-            return 1 if n_classes == 2 else n_classes
-        return 1 if self.rows.targets.ndim == 1 else self.rows.targets.shape[1]
-
     def least_bytes(self) -> int:
         """Return the bytes that the smallest model of all rows needs, in the larger precision."""
-        model = self.under(memory_budget=1, tile_dtype="float64").model(self.approximations[-1])
+        asked = self.under(memory_bytes=1, tile_dtype="float64").parameters(self.approximations[-1])
         try:
-            plan_sums(FitSetup.of(model), self.rows.source, self._n_outputs, model.alpha, stream=True)
+            plan_sums(asked.setup, self.rows.source, self.rows.n_outputs, asked.alpha, stream=True)
         except BudgetError as error:
             return error.least_bytes
         raise AssertionError("no model fits into a byte")
 
-    def fit(self, model: Any, numbers: IntArray) -> Any:
-        rows = self.rows.taken(numbers)
-        return without_fit_data(model.fit(rows.source, rows.targets, rows.weights))
+    def fit(self, parameters: RidgeParameters, numbers: IntArray) -> KernelModel:
+        """Return the model of the rows with these numbers; raise if its coefficients are not finite."""
+        model = fit_ridge(self.rows.taken(numbers), parameters).model
+        check_finite(model.predictor, parameters.setup.estimator)
+        return model
 
     def exact(self) -> ModelFactory | None:
         """Return the factory of exact models of all rows; None if memory or effort does not allow them.
@@ -156,7 +154,7 @@ class ModelFactory:
         Beyond ``EXACT_ROWS`` it fixes the precision of the tiles: float32, with the penalty raised to suit
         it, or float64 if that would raise the penalty by more than the factor ``MOST_RAISED``.
         """
-        n, budget = self.rows.n, parse_bytes(self.options["memory_budget"])
+        n = self.rows.n
         if n <= EXACT_ROWS:
             return self if self.fits(self.exactly(), np.arange(n)) else None
         if not self.effort.exact:
@@ -165,7 +163,7 @@ class ModelFactory:
         if self.point.alpha >= least / MOST_RAISED:
             factory = self.under(tile_dtype="float32")
             factory = replace(factory, point=replace(self.point, alpha=max(self.point.alpha, least)))
-        kept = keeps_tiles(n, factory.options["tile_dtype"], budget)
+        kept = keeps_tiles(n, factory.resources.tile_dtype, factory.resources.memory_bytes)
         return factory if kept and factory.fits(factory.exactly(), np.arange(n)) else None
 
     @property
@@ -185,12 +183,11 @@ class ModelFactory:
         n, weights = self.rows.n, None if self.rows.weights is None else self.rows.weights[rest]
         counted = rest if weights is None else rest[weights > 0]
         weights = None if self.rows.weights is None else self.rows.weights[counted]
-        kind = NumberTargets if self.kind is KernelRidge else ClassTargets
-        targets = kind(self.rows.targets, n).part(counted)
+        targets = self.rows.targets.part(counted)
         rows = self.point.metric.apply(np.asarray(self.rows.source.take(np.concatenate([counted, held]))))
         fitted, others = rows[: len(counted)], rows[len(counted) :]
         wanted = targets[slice(0, len(counted))]
-        kernel, engine = self.point.kernel_of(), Engine(self.options["n_jobs"])
+        kernel, engine = self.point.kernel_of(), self.resources.engine
         if n <= EXACT_ROWS:
             return PenaltyTrials(kernel, fitted, others, wanted, weights, engine)
         return IterativeTrials(
@@ -200,14 +197,14 @@ class ModelFactory:
             wanted,
             weights,
             engine,
-            self.options["tile_dtype"],
-            parse_bytes(self.options["memory_budget"]),
-            as_generator(self.options["random_state"]),
+            self.resources.tile_dtype,
+            self.resources.memory_bytes,
+            as_generator(self.seed),
         )
 
     def values(self, model: KernelModel, numbers: IntArray) -> Float64Array:
-        source = SubsetRows(self.rows.source, numbers)
-        return model.values(source, Engine(self.options["n_jobs"]))
+        """Return the values of the rows with these numbers, (numbers, outputs)."""
+        return model.values(SubsetRows(self.rows.source, numbers), self.resources.engine)
 
 
 def _kernel_of(point: Point) -> Kernel:

@@ -14,6 +14,7 @@ from gramian.engine import Engine
 from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import Differentiable, outer_product
+from gramian.ridge.model import KernelModel
 from gramian.tables.training.time import Pace
 
 #: Largest number of rows at which gradients are taken. Chosen by hand.
@@ -24,19 +25,20 @@ GRADIENT_ROWS = 2_000
 class Rounds:
     """Input of :func:`gramian.metric.learning.learn_metric`: how to fit, judge and differentiate a model.
 
-    fit_model : from a metric to a fitted ridge model; judge : from a model to its held-out error; rows : the
+    fit_model : from a metric to a ridge model; judge : from a model to its held-out error; rows : the
     fitted rows in random order; form : form of the metric; switched : groups of columns whose values are
     switched in place of a derivative; pace : remaining time of the rounds, updated by their fits; enough :
-    error at which no further model is needed.
+    error at which no further model is needed; engine : threads of the gradients.
     """
 
-    fit_model: Callable[[Metric], Any]
-    judge: Callable[[Any], float]
+    fit_model: Callable[[Metric], KernelModel]
+    judge: Callable[[KernelModel], float]
     rows: Rows
     form: str
     switched: tuple[tuple[int, ...], ...]
     pace: Pace
     enough: float
+    engine: Engine
 
     @cached_property
     def covariance(self) -> Float64Array:
@@ -50,7 +52,7 @@ class Rounds:
     def fit(self, metric: Metric, before: Any) -> _Fitted:
         """Fit a new model under a metric."""
         model = self.fit_model(metric)
-        self.pace.note(model.plan_)
+        self.pace.note(model.plan)
         return _Fitted(self, model, self.judge(model))
 
     def screen(self, metric: Metric, before: Any) -> float:
@@ -73,7 +75,7 @@ class Rounds:
 @dataclass(frozen=True)
 class _Fitted:
     rounds: Rounds
-    model: Any
+    model: KernelModel
     error: float
     fault: str = ""
 
@@ -83,13 +85,14 @@ class _Fitted:
         if rounds.pace.over or self.error <= rounds.enough:
             d = rounds.gradient_rows.shape[1]
             return np.zeros((d, d) if rounds.form == "full" else d)
-        kernel = getattr(self.model.predictor_, "kernel", self.model.kernel_)
+        model = self.model
+        kernel = getattr(model.predictor, "kernel", model.kernel)
         return outer_product(
-            Differentiable(self.model.predictor_, kernel, self.model.metric_),
+            Differentiable(model.predictor, kernel, model.input.metric),
             rounds.gradient_rows,
             form=rounds.form,
             switched=rounds.switched,
             levels=rounds.levels,
-            engine=Engine(self.model.n_jobs),
+            engine=rounds.engine,
             until=rounds.pace.until,
         )

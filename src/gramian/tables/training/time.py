@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from gramian._random import as_generator
 from gramian._typing import IntArray
 from gramian.approximations.multiresolution import MultiResolution
 from gramian.compression.plan import Plan
+from gramian.ridge.streaming import RidgeStream
 from gramian.tables.training.model_factory import LEAST_SIZES, SHRUNK_SIZES, ModelFactory, of_sizes
 
 #: Largest share of the remaining time for the sums of the last model, and share below which all rows are
@@ -111,7 +111,7 @@ def sizes_in_time(
             return factory, one, rest
     count = int(len(rest) * room / expected)
     if count >= LEAST_BLOCK_ROWS:
-        some = factory.drawn(rest, count, as_generator(factory.options["random_state"]))
+        some = factory.drawn(rest, count, as_generator(factory.seed))
         found = _quicker(factory, some, QUICKER[-1], len(some))
         if found is not None:
             return factory, found, some
@@ -138,29 +138,31 @@ def _least(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[MultiReso
     count = max(LEAST_ROWS, int(len(rest) * min(1.0, SUMS_SHARE * pace.left / expected)))
     if plan is None or count >= len(rest):
         return least, rest
-    return least, factory.drawn(rest, count, as_generator(factory.options["random_state"]))
+    return least, factory.drawn(rest, count, as_generator(factory.seed))
 
 
-def add_in_time(factory: ModelFactory, model: Any, rows: IntArray, pace: Pace) -> int:
-    """Add rows to a model in as many parts as the time requires; return how many were added.
+def sum_in_time(
+    factory: ModelFactory, approximation: MultiResolution, rows: IntArray, pace: Pace
+) -> tuple[RidgeStream, int]:
+    """Return the stream of rows that are added in as many parts as the time requires, and their number.
 
     A random half is added first; the time that it took decides how many of the others follow.
     """
-    plan = factory.plan(model.approximation, rows, streamed=True)
+    empty = RidgeStream.of(factory.parameters(approximation))
+    plan = factory.plan(approximation, rows, streamed=True)
     whole = plan is None or pace.seconds(plan) <= WHOLE_SHARE * pace.left
     if not pace.limited or whole or len(rows) <= LEAST_ROWS:
-        factory.add(model, rows)
-        return len(rows)
-    rng = as_generator(factory.options["random_state"])
+        return factory.add(empty, rows), len(rows)
+    rng = as_generator(factory.seed)
     first = factory.drawn(rows, len(rows) // 2, rng)
     began = time.perf_counter()
-    factory.add(model, first)
+    stream = factory.add(empty, first)
     took = time.perf_counter() - began
     others = rows[~np.isin(rows, first, assume_unique=True, kind="table")]
     # A coarse clock may not have moved; then there is time for all rows.
     affordable = len(first) * SUMS_SHARE * pace.left / took if took > 0 else math.inf
     count = int(min(len(others), affordable))
     if count < len(others) // 8:
-        return len(first)
-    factory.add(model, others if count >= len(others) else np.sort(rng.choice(others, count, replace=False)))
-    return len(first) + count
+        return stream, len(first)
+    others = others if count >= len(others) else np.sort(rng.choice(others, count, replace=False))
+    return factory.add(stream, others), len(first) + count
