@@ -108,8 +108,10 @@ class ModelFactory:
     def plan(self, approximation: Method, numbers: IntArray, *, streamed: bool = False) -> Plan | None:
         """Return the plan of a fit to these rows; ``streamed``: rows arrive in more than one part.
 
-        None if the memory budget does not hold it.
+        None if the memory budget does not hold it, or no rows.
         """
+        if not len(numbers):
+            return None
         asked, rows = self.parameters(approximation), SubsetRows(self.rows.source, numbers)
         try:
             if streamed:
