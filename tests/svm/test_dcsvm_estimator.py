@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-import gramian.svm.dcsvc
+import gramian.svm.dcsvc_training
 from gramian.data import load_dataset
 from gramian.svm.dcsvc import DCSVC
 
@@ -246,7 +246,7 @@ def test_a_leaf_that_libsvm_does_not_solve_is_solved(monkeypatch, kernel, C):
             assert 0 < self.max_iter <= 1000 * len(y)
             return super().fit(X, y, sample_weight)
 
-    monkeypatch.setattr(gramian.svm.dcsvc, "SVC", Bounded)
+    monkeypatch.setattr(gramian.svm.dcsvc_training, "SVC", Bounded)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((142, 5)) * np.logspace(-5, 5, 5)
     y = rng.random(142) > 0.5

@@ -9,7 +9,8 @@ import pytest
 
 import gramian as gm
 from gramian.engine import Engine
-from gramian.svm.dcsvc import DCSVC, LEAST_BYTES
+from gramian.svm.dcsvc import DCSVC
+from gramian.svm.dcsvc_training import LEAST_BYTES, DCSVCParameters
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.pivots import _factor
 from gramian.svm.divide.preconditioner import TwoLevel
@@ -72,7 +73,7 @@ def test_the_least_budget_holds_a_fit_by_working_sets():
 
 
 def test_threads_are_as_many_as_the_budget_holds():
-    few, memory = DCSVC(n_jobs=64)._shared_out(LEAST_BYTES)
+    few, memory = DCSVCParameters.of(DCSVC(n_jobs=64, memory_budget=LEAST_BYTES)).shared_out()
     assert few.n_threads == 2
     assert 0.5 * LEAST_BYTES <= memory < LEAST_BYTES
-    assert DCSVC(n_jobs=64)._shared_out(10**10)[0].n_threads == 64
+    assert DCSVCParameters.of(DCSVC(n_jobs=64, memory_budget=10**10)).shared_out()[0].n_threads == 64

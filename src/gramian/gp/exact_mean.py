@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from gramian._typing import Float64Array
 from gramian.compression.costs import Resources, Workload
-from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.targets import NumberTargets
 from gramian.exact.plan import exact_plan
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.ridge import train_exact
@@ -29,19 +28,17 @@ def fits_memory(n_rows: int, memory_budget: int) -> bool:
 
 
 def exact_mean(
-    source: RowSource,
-    targets: Float64Array,
+    rows: LabelledRows[Any],
     hyper: Hyperparameters,
     *,
     memory_budget: int,
     engine: Engine,
     rng: np.random.Generator,
 ) -> ExactPredictor:
-    """Return x ↦ k(x, X) (K + noise·I)⁻¹ y. targets : (n, outputs). Time and memory: see ``solve_exact``."""
+    """Return x ↦ k(x, X) (K + noise·I)⁻¹ y. Time and memory: see ``solve_exact``."""
     settings = SolveSettings(tol=TOL)
-    work = Workload.of(source, targets.shape[1])
+    work = Workload.of(rows.source, rows.n_outputs)
     plan = exact_plan(work, settings, Resources(TILES, engine.n_threads, memory_budget))
-    rows = LabelledRows(source, NumberTargets(targets, source.shape[0]))
     fitted = train_exact(
         rows, hyper.kernel, hyper.noise, settings, plan, intercept=False, engine=engine, rng=rng
     )

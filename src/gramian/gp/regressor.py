@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import several, whole_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
-from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
@@ -32,16 +31,9 @@ from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.objective import LikelihoodObjective
-from gramian.gp.training import (
-    DEFAULT_NOISE,
-    mean_of,
-    moments_of,
-    normalise,
-    plan_process,
-    process_round,
-    train,
-)
-from gramian.metric.input import INPUT, Input, InputParameters, feature_importances_, learned_input
+from gramian.gp.parameters import DEFAULT_NOISE, ProcessParameters
+from gramian.gp.training import fit_process, mean_of, moments_of, plan_process
+from gramian.metric.input import INPUT, Input, feature_importances_
 from gramian.metric.summary import with_metric
 
 
@@ -231,15 +223,9 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             source = self._rows(X, reset=True)
             targets = NumberTargets(y, source.shape[0])
             targets.refuse_tiny()
+            fit = fit_process(LabelledRows(source, targets), ProcessParameters.of(self, phases))
+            self._keep(fit.state())
             self._flat = targets.flat
-            known, self._y_mean, self._y_std = normalise(targets[slice(0, None)], self.normalize_y)
-            rows = LabelledRows(source, NumberTargets(known.ravel() if self._flat else known, len(known)))
-            setup = FitSetup.of(self, phases)
-            asked = InputParameters.of(setup, standardize=self.standardize, metric=self.metric)
-            models = partial(process_round, self)
-            found = learned_input(asked, setup, rows, models, own_bandwidth=True)
-            found.keep_in(self)
-            train(self, found.prepared(rows), phases).keep_in(self)
             return self
 
     @property
@@ -248,7 +234,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Return the planned sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""
-        return plan_fit(self, X, y, partial(plan_process, self))
+        return plan_fit(self, X, y, partial(plan_process, ProcessParameters.of(self)))
 
     feature_importances_ = feature_importances_
     optimizer_report_ = property(attrgetter("learning_"))

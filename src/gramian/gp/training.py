@@ -1,39 +1,31 @@
-"""Training of a Gaussian process from its parameters and rows: start, landmarks, learning, posterior.
+"""Training of a Gaussian process: input, start, learning, choice of a posterior, and the check of its bands.
 
-Functions read the parameters of the estimator ``model`` and do not change it.
+Rows without targets of unit variance are normalised first; everything below speaks of normalised targets.
 """
 
 from __future__ import annotations
 
 import warnings
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from gramian._budget import parse_bytes
-from gramian._checks import positive_number, whole_number
-from gramian._phases import Phases, silent
 from gramian._random import as_generator
 from gramian._typing import Float64Array
-from gramian.approximations.setup import FitSetup
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource, sample_rows
-from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
-from gramian.estimator.base import KernelEstimator
 from gramian.estimator.column_scales import warn_of_scales
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.overflow_checks import finite_values, quietly, rows_at
-from gramian.estimator.sklearn_kernels import refuse_fixed, without_noise
 from gramian.estimator.targets import NumberTargets
 from gramian.exact.predictor import ExactPredictor
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning
 from gramian.gp.calibration import BandCheck, leave_one_out
 from gramian.gp.choice import (
     Chosen,
@@ -44,27 +36,24 @@ from gramian.gp.choice import (
 )
 from gramian.gp.exact_mean import exact_mean
 from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
-from gramian.gp.learning import GPLearningSettings, Learned, block_sizes, learn, learn_all
+from gramian.gp.learning import Learned, block_sizes, learn, learn_all
 from gramian.gp.likelihood import MarginalLikelihood, Observations
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.objective import LikelihoodObjective
+from gramian.gp.parameters import ProcessParameters
 from gramian.gp.posterior import Posterior
 from gramian.gp.prior import scaled_back
-from gramian.gp.sizes import FEWEST, LEARNING_ROWS, plan_sizes, solves_for_mean, takes_neighbours
-from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
+from gramian.gp.sizes import FEWEST, plan_sizes, solves_for_mean, takes_neighbours
+from gramian.gp.start import start_kernel
 from gramian.kernels import Kernel
-from gramian.metric.input import InputParameters, planned_input
+from gramian.metric.input import Input, learned_input, planned_input
 from gramian.metric.metric import Metric
-from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, plain_copy
+from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup
 
-#: Rows from which a round of metric learning learns kernel and noise. Chosen by hand.
-ROUND_ROWS = 1_000
 #: Rows that the deviations are checked on, and the share of all rows that may be held out for it. By hand.
 CHECKED_ROWS, HELD_OUT_SHARE = 2_000, 0.1
 #: Held-out rows by which float32 is compared with float64. Chosen by hand.
 NARROWING_ROWS = 100
-#: Default of the parameter ``noise``.
-DEFAULT_NOISE = 0.1
 #: Share of the targets' variance from which the errors on left-out rows mean that nothing was explained, and
 #: the fewest rows that can tell. Chosen by hand.
 UNEXPLAINED, LEAST_TOLD = 0.95, 10
@@ -81,6 +70,9 @@ class TrainedProcess:
     learning: Learned | None
     calibration: BandCheck
     plan: Plan
+    input: Input = field(default_factory=Input)
+    centre: Float64Array = field(default_factory=lambda: np.zeros(1))  #: of the targets, (outputs,)
+    unit: Float64Array = field(default_factory=lambda: np.ones(1))  #: normalised is (target − centre)/unit
 
     @property
     def posterior(self) -> Posterior:
@@ -88,147 +80,207 @@ class TrainedProcess:
         found = self.evidence
         return Posterior(found.features, found.factor, found.beta, self.mean, self.near)
 
-    def keep_in(self, model: KernelEstimator) -> None:
-        """Store this result in the fitted attributes of an estimator."""
+    def state(self) -> dict[str, Any]:
+        """Return the learned attributes of an estimator with this fit, by name."""
         found, hyper = self.evidence, self.objective.hyper
-        model.learning_ = self.learning
-        model.n_iter_ = 1 if self.learning is None else max(1, self.learning.iterations)
-        model.kernel_, model.noise_, model.theta_ = hyper.kernel, hyper.noise, hyper.theta
-        model.posterior_ = self.posterior
-        model.log_marginal_likelihood_value_ = found.value
-        model.calibration_ = self.calibration
-        model.plan_, model.rank_ = self.plan, found.features.rank
-        model._training = self.objective
+        return {
+            **self.input.state(),
+            "learning_": self.learning,
+            "n_iter_": 1 if self.learning is None else max(1, self.learning.iterations),
+            "kernel_": hyper.kernel,
+            "noise_": hyper.noise,
+            "theta_": hyper.theta,
+            "posterior_": self.posterior,
+            "log_marginal_likelihood_value_": found.value,
+            "calibration_": self.calibration,
+            "plan_": self.plan,
+            "rank_": found.features.rank,
+            "_y_mean": self.centre,
+            "_y_std": self.unit,
+            "_training": self.objective,
+        }
+
+
+def fit_process(rows: LabelledRows[NumberTargets], parameters: ProcessParameters) -> TrainedProcess:
+    """Return the fit to labelled rows, with the input, hyperparameters and posterior they call for."""
+    targets, centre, unit = normalise(rows.numbers, parameters.normalize)
+    rows = replace(rows, targets=NumberTargets(targets, rows.n))
+    models = partial(process_round, parameters)
+    found = learned_input(parameters.input, parameters.setup, rows, models, own_bandwidth=True)
+    trained = train(found.prepared(rows), parameters)
+    return replace(trained, input=found, centre=centre, unit=unit)
 
 
 def train(
-    model: KernelEstimator,
-    rows: LabelledRows[NumberTargets],
-    phases: Phases = silent,
-    *,
-    check: bool = True,
+    rows: LabelledRows[NumberTargets], parameters: ProcessParameters, *, check: bool = True
 ) -> TrainedProcess:
     """Learn hyperparameters from some rows with normalised targets, and compute the posterior given all.
 
-    ``phases`` is told of each step, and of each evaluation of the likelihood. Without ``check`` the
-    deviations are checked on training rows by the nested bases alone, which takes no second fit.
+    Without ``check`` the deviations are checked on training rows by the nested bases alone, which takes no
+    second fit.
     """
-    rng, noise = as_generator(model.random_state), start_noise(model)
-    optimizer, factors = checked_optimizer(model.optimizer), log_bounds(model.bounds)
-    restarts = whole_number("n_restarts_optimizer", model.n_restarts_optimizer, 0)
-    max_iter = whole_number("max_iter", model.max_iter, 1)
-    if model.calibration not in ("loo", None):
-        raise InputError(
-            f"calibration={model.calibration!r} is unknown. Give 'loo', which scales deviations of new "
-            "observations to the errors of rows left out, or None."
-        )
-    source, targets = rows.source, rows.numbers
-    hyper = start = Hyperparameters(_start(model, source, rng), noise, bool(model.learn_noise))
-    plan = _sized(model, source, targets.shape[1], hyper.kernel, rng)  # raises before any work
-    if check and not model.standardize and model.metric is None:
-        warn_of_scales(source, hyper.kernel)
-    solves = solves_for_mean(model.approximation, rows.n, parse_bytes(model.memory_budget))
-    nears = check and takes_neighbours(
-        model.approximation, source, hyper, parse_bytes(model.memory_budget), plan.n_threads
-    )
-    known, known_targets, out = source, targets, None
+    setup = parameters.setup
+    rng, phases, memory = as_generator(setup.random_state), setup.phases, setup.resources.memory_bytes
+    start = Hyperparameters(_start(parameters, rows.source, rng), parameters.noise, parameters.learn_noise)
+    plan = _sized(parameters, rows.source, rows.n_outputs, start.kernel, rng)  # raises before any work
+    if check and not parameters.input.standardize and parameters.input.metric is None:
+        warn_of_scales(rows.source, start.kernel)
+    engine = Engine(plan.n_threads)
+    steps = _Steps(parameters, engine, rng)
+    solves = solves_for_mean(setup.approximation, rows.n, memory)
+    nears = check and takes_neighbours(setup.approximation, rows.source, start, memory, plan.n_threads)
+    known, out = rows, None
     if check and (solves or nears):
         # Hyperparameters that had seen the held-out rows would make their errors look small.
         held = max(1, min(CHECKED_ROWS, int(HELD_OUT_SHARE * rows.n)))
         order = rng.permutation(rows.n)
-        out, kept = np.sort(order[:held]), np.sort(order[held:])
-        known, known_targets = SubsetRows(source, kept), targets[kept]
-    learning, engine = None, Engine(plan.n_threads)
-    if optimizer is not None and len(hyper.theta):
-        settings = GPLearningSettings(
-            _count(model.learning_rows, known.shape[0]),
-            factors,
-            restarts,
-            max_iter,
-            optimizer if callable(optimizer) else None,
-            weak_prior=isinstance(model.kernel, str),
-        )
-        progress = phases("learning", unit="likelihoods")
-        judge = leave_one_out_judge(known, known_targets, engine, rng) if nears else None
-        learning = learn(
-            hyper, known, known_targets, settings, engine=engine, rng=rng, progress=progress, judge=judge
-        )
-        hyper = hyper.at(learning.theta)
-        if model.learning_rows is None and known.shape[0] > learning.n_rows:
-            progress = phases("learning from all rows", unit="likelihoods")
-            objective, _ = _objective(model, known, known_targets, hyper, rng)
-            learning = learn_all(objective.loss, known.shape[0], start, learning, settings, progress=progress)
-            hyper = hyper.at(learning.theta)
+        out, known = np.sort(order[:held]), rows.taken(np.sort(order[held:]))
+    learning = steps.learned(known, start, judged=nears)
+    hyper = start if learning is None else start.at(learning.theta)
     calibration, chosen = None, Chosen(solves, 0, {})
     if out is not None:
         phases("choice on held-out rows")
-        held_rows, held_targets = source.take(out), targets[out]
-        near = NeighbourPosterior.of(known, known_targets, hyper, FEWEST, rng) if nears else None
-        nested = None
-        if model.approximation == "auto":
-            nested = _nested(model, known, known_targets, hyper, rng)
-            if solves:
-                nested = replace(nested, mean=_mean(model, known, known_targets, hyper, rng))
-        order = rng.permutation(len(out))  # the first of them choose
-        chosen = choose_posterior(nested, near, held_rows[order], held_targets[order], hyper.noise, engine)
-        if chosen.exact or not chosen.neighbours:
-            assert nested is not None
-            near = None if near is None or not chosen.neighbours else replace(near, count=chosen.neighbours)
-            fitted = replace(nested, near=near, mean=nested.mean if chosen.exact else None)
-            calibration = held_out_check(fitted, held_rows, held_targets, hyper.noise, engine)
+        chosen, calibration = steps.chosen(known, rows.read(out), hyper, solves=solves, nears=nears)
     phases("posterior")
-    objective, plan = _objective(model, source, targets, hyper, rng)
+    objective, plan = steps.likelihood(rows, hyper)
     found = objective.found()
-    mean = _mean(model, source, targets, hyper, rng) if chosen.exact else None
+    mean = steps.mean(rows, hyper) if chosen.exact else None
     near = None
     if out is not None and chosen.neighbours:
-        near = NeighbourPosterior.of(source, targets, hyper, chosen.neighbours, rng)
+        near = steps.near(rows, hyper, chosen.neighbours)
         few = rng.permutation(out)[:NARROWING_ROWS]
-        near = near.narrowed(source.take(few), engine, without=few)
+        near = near.narrowed(rows.source.take(few), engine, without=few)
         if calibration is None:
-            calibration = near_check(near, source.take(out), targets[out], engine, out)
+            calibration = near_check(near, rows.source.take(out), rows.numbers[out], engine, out)
     if calibration is None:
-        some, numbers = sample_rows(source, CHECKED_ROWS, rng)
-        calibration = leave_one_out(found, some, targets[numbers], engine)
-    if model.calibration == "loo":
+        some, numbers = sample_rows(rows.source, CHECKED_ROWS, rng)
+        calibration = leave_one_out(found, some, rows.numbers[numbers], engine)
+    if parameters.calibrated:
         calibration = calibration.scaled()
     if learning is not None and check:
-        _warn_if_unexplained(calibration, targets, hyper, restarts)
+        _warn_if_unexplained(calibration, rows.numbers, hyper, parameters.restarts)
     if chosen.losses:
         plan = replace(plan, reason=f"{plan.reason}; {chosen.reason}")
     return TrainedProcess(objective, found, mean, near, learning, calibration, plan)
 
 
-def plan_process(model: KernelEstimator, source: RowSource, n_outputs: int) -> Plan:
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """What all steps of a training share."""
+
+    parameters: ProcessParameters
+    engine: Engine
+    rng: np.random.Generator
+
+    def learned(self, rows: LabelledRows[Any], start: Hyperparameters, *, judged: bool) -> Learned | None:
+        """Return what was learned from the rows, by blocks and, where that is asked for, by all of them.
+
+        ``judged`` : starts and stages are compared by their neighbours' errors.
+        """
+        asked, source, targets = self.parameters, rows.source, rows.numbers
+        if asked.optimizer is None or not len(start.theta):
+            return None
+        phases, settings = asked.setup.phases, asked.learning(rows.n)
+        progress = phases("learning", unit="likelihoods")
+        judge = leave_one_out_judge(source, targets, self.engine, self.rng) if judged else None
+        found = learn(
+            start,
+            source,
+            targets,
+            settings,
+            engine=self.engine,
+            rng=self.rng,
+            progress=progress,
+            judge=judge,
+        )
+        if asked.learning_rows is not None or rows.n <= found.n_rows:
+            return found
+        progress = phases("learning from all rows", unit="likelihoods")
+        objective, _ = self.likelihood(rows, start.at(found.theta))
+        return learn_all(objective.loss, rows.n, start, found, settings, progress=progress)
+
+    def chosen(
+        self,
+        known: LabelledRows[Any],
+        held: LabelledRows[Any],
+        hyper: Hyperparameters,
+        *,
+        solves: bool,
+        nears: bool,
+    ) -> tuple[Chosen, BandCheck | None]:
+        """Return the posterior that predicts held-out rows best, and their errors under it.
+
+        The errors are None where the neighbours of all rows give them without a fit for that.
+        """
+        near = self.near(known, hyper, FEWEST) if nears else None
+        nested = None
+        if self.parameters.setup.automatic:
+            found = self.likelihood(known, hyper)[0].found()
+            nested = Posterior(found.features, found.factor, found.beta)
+            nested = replace(nested, mean=self.mean(known, hyper)) if solves else nested
+        order = self.rng.permutation(held.n)  # the first of them choose
+        rows, targets = held.rows, held.numbers
+        chosen = choose_posterior(nested, near, rows[order], targets[order], hyper.noise, self.engine)
+        if chosen.neighbours and not chosen.exact:
+            return chosen, None
+        assert nested is not None
+        near = None if near is None or not chosen.neighbours else replace(near, count=chosen.neighbours)
+        fitted = replace(nested, near=near, mean=nested.mean if chosen.exact else None)
+        return chosen, held_out_check(fitted, rows, targets, hyper.noise, self.engine)
+
+    def near(self, rows: LabelledRows[Any], hyper: Hyperparameters, count: int) -> NeighbourPosterior:
+        """Return the posterior from the nearest of the rows."""
+        return NeighbourPosterior.of(rows.source, rows.numbers, hyper, count, self.rng)
+
+    def mean(self, rows: LabelledRows[Any], hyper: Hyperparameters) -> ExactPredictor:
+        """Return the exact posterior mean given the rows."""
+        use = self.parameters.setup.resources
+        return exact_mean(rows, hyper, memory_budget=use.memory_bytes, engine=use.engine, rng=self.rng)
+
+    def likelihood(self, rows: LabelledRows[Any], hyper: Hyperparameters) -> tuple[LikelihoodObjective, Plan]:
+        """Return the likelihood of the rows, and the plan by which its landmarks and blocks were chosen.
+
+        Blocks by bisection are formed by distances in units of the kernel's lengthscales.
+        """
+        source, kernel = rows.source, hyper.kernel
+        plan = _sized(self.parameters, source, rows.n_outputs, kernel, self.rng)
+        engine = Engine(plan.n_threads)
+        scale = lengthscales(kernel) if getattr(plan.builder, "partition", None) == "tree" else None
+        features = plan.builder.build(
+            source if scale is None else map_rows(source, Metric(scales=1.0 / scale)),
+            kernel if scale is None else in_units(kernel),
+            dtype=np.dtype(np.float64),
+            rng=self.rng,
+            engine=engine,
+            sample_size=plan.sample_rows,
+            chunk_rows=plan.chunk_rows,
+        )
+        if scale is not None:
+            features = scaled_back(features, scale, kernel)
+        data = Observations(source, rows.numbers, plan.chunk_rows, engine)
+        exact = plan.builder.root_landmarks >= rows.n == plan.sample_rows
+        return LikelihoodObjective(features, hyper, data, exact), plan
+
+
+def plan_process(parameters: ProcessParameters, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of one pass over the rows."""
-    setup = FitSetup.of(model)
-    asked = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)
-    source = planned_input(asked, setup, source).over(source)
-    rng = as_generator(deepcopy(model.random_state))
-    return _sized(model, source, n_outputs, _start(model, source, rng), rng)
+    asked = parameters.planning()
+    source = planned_input(asked.input, asked.setup, source).over(source)
+    rng = as_generator(asked.setup.random_state)
+    return _sized(asked, source, n_outputs, _start(asked, source, rng), rng)
 
 
-def process_round(model: KernelEstimator, asked: RoundSetup) -> RoundModel:
+def process_round(parameters: ProcessParameters, asked: RoundSetup) -> RoundModel:
     """Return the model that a round of metric learning fits: small, starting from the last round's kernel."""
-    most = model.learning_rows
-    changed: dict[str, Any] = {"learning_rows": ROUND_ROWS if most is None or most > ROUND_ROWS else most}
-    changed["n_restarts_optimizer"] = 0
-    changed |= {"random_state": asked.seed, "memory_budget": asked.memory_bytes}
-    if asked.before is not None:
-        known: Hyperparameters = asked.before
-        changed |= {"kernel": known.kernel, "noise": known.noise}
-        changed |= {"gamma": None, "kernel_params": None, "ard": False}
-    if asked.quick:
-        changed["optimizer"] = None
-    made = plain_copy(model, **changed)
+    made = parameters.of_round(asked)
 
     def fit(rows: LabelledRows[Any]) -> FittedRound:
         with warnings.catch_warnings():
             # A round is judged by its error; the final fit learns again, and warns where that fails.
             warnings.simplefilter("ignore", AccuracyWarning)
-            found = train(made, rows, check=False)
+            found = train(rows, made, check=False)
         hyper, posterior = found.objective.hyper, found.posterior
-        values = partial(mean_of, posterior, engine=made._engine())
+        values = partial(mean_of, posterior, engine=made.setup.resources.engine)
         return FittedRound(hyper, values, posterior.predictor, hyper.kernel)
 
     return RoundModel(fit)
@@ -261,86 +313,36 @@ def moments_of(posterior: Posterior, source: RowSource, engine: Engine) -> tuple
     return out[:, :-1], out[:, -1]
 
 
-def _objective(
-    model: KernelEstimator,
-    source: RowSource,
-    targets: Float64Array,
-    hyper: Hyperparameters,
-    rng: np.random.Generator,
-) -> tuple[LikelihoodObjective, Plan]:
-    """Return the likelihood of these rows, and the plan by which its landmarks and blocks were chosen.
-
-    Blocks by bisection are formed by distances in units of the kernel's lengthscales.
-    """
-    plan = _sized(model, source, targets.shape[1], hyper.kernel, rng)
-    engine = Engine(plan.n_threads)
-    scale = lengthscales(hyper.kernel)
-    if getattr(plan.builder, "partition", None) != "tree":
-        scale = None
-    features = plan.builder.build(
-        source if scale is None else map_rows(source, Metric(scales=1.0 / scale)),
-        hyper.kernel if scale is None else in_units(hyper.kernel),
-        dtype=np.dtype(np.float64),
-        rng=rng,
-        engine=engine,
-        sample_size=plan.sample_rows,
-        chunk_rows=plan.chunk_rows,
-    )
-    if scale is not None:
-        features = scaled_back(features, scale, hyper.kernel)
-    data = Observations(source, targets, plan.chunk_rows, engine)
-    exact = plan.builder.root_landmarks >= source.shape[0] == plan.sample_rows
-    return LikelihoodObjective(features, hyper, data, exact), plan
-
-
-def _mean(
-    model: KernelEstimator,
-    source: RowSource,
-    targets: Float64Array,
-    hyper: Hyperparameters,
-    rng: np.random.Generator,
-) -> ExactPredictor:
-    budget = parse_bytes(model.memory_budget)
-    return exact_mean(source, targets, hyper, memory_budget=budget, engine=model._engine(), rng=rng)
-
-
-def _nested(
-    model: KernelEstimator,
-    source: RowSource,
-    targets: Float64Array,
-    hyper: Hyperparameters,
-    rng: np.random.Generator,
-) -> Posterior:
-    found = _objective(model, source, targets, hyper, rng)[0].found()
-    return Posterior(found.features, found.factor, found.beta)
-
-
-def _start(model: KernelEstimator, source: RowSource, rng: np.random.Generator) -> Kernel:
-    if model.optimizer is not None:
-        refuse_fixed(model.kernel)
+def _start(parameters: ProcessParameters, source: RowSource, rng: np.random.Generator) -> Kernel:
+    kernel = parameters.setup.kernel
     return start_kernel(
-        model._kernel_parameters.of(source),
+        kernel.of(source),
         source,
         rng,
-        named=isinstance(model.kernel, str),
-        ard=model.ard,
-        gamma_given=model.gamma is not None,
-        learned=model.optimizer is not None,
+        named=parameters.named,
+        ard=parameters.ard,
+        gamma_given=kernel.gamma is not None,
+        learned=parameters.optimizer is not None,
     )
 
 
 def _sized(
-    model: KernelEstimator, source: RowSource, n_outputs: int, kernel: Kernel, rng: np.random.Generator
+    parameters: ProcessParameters,
+    source: RowSource,
+    n_outputs: int,
+    kernel: Kernel,
+    rng: np.random.Generator,
 ) -> Plan:
-    n = source.shape[0]
+    use = parameters.setup.resources
+    learns = parameters.optimizer is not None
     return plan_sizes(
-        model.approximation,
+        parameters.setup.approximation,
         source,
         Workload.of(source, n_outputs),
         kernel,
-        learning_blocks=() if model.optimizer is None else block_sizes(_count(model.learning_rows, n)),
-        memory_budget=parse_bytes(model.memory_budget),
-        engine=model._engine(),
+        learning_blocks=block_sizes(parameters.rows_of(source.shape[0])) if learns else (),
+        memory_budget=use.memory_bytes,
+        engine=use.engine,
         rng=rng,
     )
 
@@ -362,23 +364,3 @@ def _warn_if_unexplained(
         AccuracyWarning,
         stacklevel=4,
     )
-
-
-def start_noise(model: KernelEstimator) -> float:
-    """Return the noise that learning starts from: that of the kernel's WhiteKernel, if it has one."""
-    noise = positive_number("noise", model.noise)
-    level = without_noise(model.kernel)[1]
-    if level is None:
-        return noise
-    if noise not in (DEFAULT_NOISE, level):
-        raise InputError(
-            f"noise={model.noise!r} was given beside a WhiteKernel of {level:.6g}, which is the noise too. "
-            "Leave one of them out."
-        )
-    return positive_number("the level of WhiteKernel", level)
-
-
-def _count(learning_rows: Any, n_rows: int) -> int:
-    """Return the number of rows used for learning by blocks."""
-    wanted = LEARNING_ROWS if learning_rows is None else whole_number("learning_rows", learning_rows, 2)
-    return min(n_rows, wanted)

@@ -18,7 +18,6 @@ from gramian.data.scaled import Scaler, moments
 from gramian.data.source import RowSource
 from gramian.data.subset import SubsetRows
 from gramian.estimator.column_scales import warn_of_scales
-from gramian.estimator.fitting import remove
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import BudgetError, InputError, did_you_mean
@@ -73,11 +72,6 @@ class Input:
         """Return the learned attributes of an estimator with this input, by name."""
         found = dict(zip(INPUT, (self.scaler, self.metric, self.rounds), strict=True))
         return {name: value for name, value in found.items() if value is not None}
-
-    def keep_in(self, model: Any) -> None:
-        """Make this the input of an estimator, in place of that of an earlier fit."""
-        remove(model, *INPUT)
-        vars(model).update(self.state())
 
 
 @dataclass(frozen=True)

@@ -83,14 +83,3 @@ def without_exact(setup: FitSetup) -> FitSetup:
     if isinstance(chosen, Exact) or (isinstance(chosen, str) and chosen == "exact"):
         return replace(setup, approximation="auto")
     return setup
-
-
-def plain_copy(model: Any, **changed: Any) -> Any:
-    """Return an unfitted copy without scaler and metric, for a round; ``changed`` are further parameters."""
-    own = model.get_params(deep=False)
-    plain = {"metric": None, "standardize": False, "checkpoint": None, "engine": None, "verbose": 0}
-    params = {**own, **{name: value for name, value in plain.items() if name in own}}
-    chosen = own.get("approximation")
-    if isinstance(chosen, Exact) or (isinstance(chosen, str) and chosen == "exact"):
-        params["approximation"] = "auto"
-    return type(model)(**{**params, **changed})

@@ -2,67 +2,33 @@
 
 from __future__ import annotations
 
-import math
-import numbers
-import warnings
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._budget import UNSEEN_BYTES, format_bytes, parse_bytes
-from gramian._checks import one_of, positive_number, whole_number
-from gramian._random import as_generator
+from gramian._checks import one_of
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
-from gramian.compression.expansion import MOST_PAIRS, class_pairs
-from gramian.compression.plan import NOMINAL_THREADS
-from gramian.compression.training import TILE_DTYPES
-from gramian.data.source import RowSource
-from gramian.engine import Engine
+from gramian.compression.expansion import class_pairs
 from gramian.estimator.answers import PREDICT_ROWS, decision_values, in_blocks
-from gramian.estimator.base import KernelEstimator, own_target, required_target
+from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fit_inputs import fit_rows
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
 from gramian.estimator.overflow_checks import finite_values, quietly, rows_at
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.summaries import MOST_CLASSES, Evidence
-from gramian.estimator.targets import ClassTargets
-from gramian.exceptions import AccuracyWarning, BudgetError, InputError, listed
-from gramian.kernels.precomputed import Precomputed, bound
-from gramian.metric.input import Input, InputParameters, scaled_input
+from gramian.exceptions import listed
+from gramian.kernels.precomputed import bound
+from gramian.metric.input import Input
 from gramian.summary import short
-from gramian.svm.divide.levels import LeafSolver, cluster_rows
-from gramian.svm.divide.one_vs_one import PairSettings, solve_pairs
+from gramian.svm.dcsvc_training import DCSVCParameters, fit_dcsvc
 
 SHAPES = ("ovr", "ovo")
-#: Bytes without which no working set of a thousand rows can be solved.
-LEAST_BYTES = 64 << 20
-#: Rows of a panel: to factor a matrix, OpenBLAS copies that many of its rows to a buffer for each thread, and
-#: never frees it. 384 is its number for float64 on processors with AVX-512; a factor of 3,000 rows was seen
-#: to leave 9 MB.
-PANEL_ROWS = 384
-#: Part of the budget that more threads than ``NOMINAL_THREADS`` may take for what BLAS and malloc keep.
-THREADS_SHARE = 0.25
-#: Steps of libsvm a row, at most: on 1,500 rows some seconds. Kernels of values up to 1 took up to 800 a row
-#: (C = 10,000); products of features of very different scales have no end.
-LEAF_STEPS = 1000
-
-
-def libsvm_leaf(square: Float64Array, y: Float64Array, most: Float64Array, tol: float) -> Float64Array:
-    """Return α of a dense problem by libsvm, which is fast on some thousand rows.
-
-    Warns ``ConvergenceWarning`` where it stops at :data:`LEAF_STEPS`, with an α that is feasible.
-    """
-    model = SVC(C=1.0, kernel="precomputed", tol=tol, max_iter=LEAF_STEPS * len(y))
-    model.fit(square, y, sample_weight=most)
-    alpha = np.zeros(len(y))
-    alpha[model.support_] = np.abs(model.dual_coef_[0])
-    return alpha
 
 
 class DCSVC(Classifier, KernelEstimator):
@@ -209,136 +175,10 @@ class DCSVC(Classifier, KernelEstimator):
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_bar(self.verbose, unit="leaves", desc="solve") as bar:
             y = own_target(X, y)
-            required_target(self, y)
-
-            def leaf_solver(*problem: Any) -> Float64Array:
-                bar.update()
-                return libsvm_leaf(*problem)
-
-            return self._fit(self._rows(X, reset=True), y, sample_weight, leaf_solver)
-
-    def _fit(self, source: RowSource, y: Any, sample_weight: Any, leaf_solver: LeafSolver) -> Self:
-        penalty = positive_number("C", self.C)
-        leaf = whole_number("leaf_size", self.leaf_size, 2)
-        self._check_choices()
-        n = source.shape[0]
-        targets = ClassTargets(y, n)
-        self._check_pairs(len(targets.classes))
-        weights = targets.weights(self.class_weight, sample_weight)
-        most = np.full(n, penalty) if weights is None else penalty * weights
-        codes = np.asarray(targets.codes(slice(0, n)), np.intp)
-        scaled = scaled_input(InputParameters(self._kernel_parameters, self.standardize), source, weights)
-        scaled.keep_in(self)
-        given, source = source, scaled.over(source)
-        kernel, rng = self._kernel_parameters.of(source), as_generator(self.random_state)
-        engine, memory = self._shared_out(self._bytes())
-        rows = source.rows(slice(0, n))
-        branching = whole_number("branching", self.branching, 2)
-        hierarchy = cluster_rows(rows, kernel, leaf, branching, rng, engine)
-        merges = self._merges(len(hierarchy.above))
-        settings = PairSettings(
-            leaf,
-            merges,
-            bool(self.fit_intercept),
-            positive_number("tol", self.tol),
-            whole_number("max_iter", self.max_iter, 1),
-            memory,
-            leaf_solver,
-        )
-        dtype: np.dtype[Any] = np.dtype(np.float32 if self.tile_dtype == "float32" else np.float64)
-        with warnings.catch_warnings():
-            # What libsvm leaves open in a leaf is solved by other means, and the violation tells the rest.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = solve_pairs(
-                rows,
-                codes,
-                most,
-                len(targets.classes),
-                kernel,
-                hierarchy,
-                settings,
-                dtype=dtype,
-                rng=rng,
-                engine=engine,
-            )
-        self._warn(float(found.violations.max()), settings)
-        self.classes_ = targets.classes
-        predictor = found.predictor(rows, codes, hierarchy, merges, kernel)
-        # As SVC: two classes have their sign turned, so that positive values speak for the second.
-        sign = -1.0 if len(self.classes_) == 2 else 1.0
-        self.support_ = found.support.astype(np.int32)
-        self.support_vectors_ = np.empty((0, 0)) if self._precomputed else given.take(found.support)
-        self.dual_coef_ = sign * found.coefficients
-        self.intercept_ = sign * (found.offsets[0] if merges is None else found.offsets)
-        counts = np.bincount(codes[found.support], minlength=len(self.classes_))
-        self.n_support_ = counts.astype(np.int32)
-        self.n_iter_, self.violation_ = found.iterations, found.violations
-        self.kernel_entries_ = found.entries
-        self.kernel_ = Precomputed() if self._precomputed else kernel
-        self.predictor_ = predictor.on(self.kernel_) if self._precomputed else predictor
-        return self
-
-    def _check_choices(self) -> None:
-        for name, value, choices in (
-            ("decision_function_shape", self.decision_function_shape, SHAPES),
-            ("tile_dtype", self.tile_dtype, TILE_DTYPES),
-        ):
-            one_of(name, value, choices)
-
-    @staticmethod
-    def _check_pairs(n_classes: int) -> None:
-        pairs = n_classes * (n_classes - 1) // 2
-        if pairs > MOST_PAIRS:
-            raise InputError(
-                f"y has {n_classes:,} classes, so {pairs:,} pairs of classes, each a problem of its own; "
-                f"DCSVC solves at most {MOST_PAIRS:,}. Use KernelRidgeClassifier or "
-                "KernelLogisticRegression, which solve for all classes together, or drop rare classes."
-            )
-
-    def _bytes(self) -> int:
-        budget = parse_bytes(self.memory_budget)
-        if budget < LEAST_BYTES:
-            raise BudgetError(
-                f"memory_budget={self.memory_budget!r} is under {format_bytes(LEAST_BYTES)}, which the tiles "
-                f"of a working set take. Give memory_budget={LEAST_BYTES} or more.",
-                LEAST_BYTES,
-            )
-        return budget
-
-    def _shared_out(self, budget: int) -> tuple[Engine, int]:
-        """Return the threads that the budget holds, and what it leaves for the matrices of problems."""
-        share = int(THREADS_SHARE * budget)
-
-        def taken(threads: int) -> int:
-            """Return the bytes of threads that each factor the largest matrix of their part."""
-            largest = math.isqrt((budget - share) // (8 * threads))
-            return threads * (UNSEEN_BYTES + 8 * PANEL_ROWS * largest)
-
-        threads = self._engine().n_threads
-        while threads > NOMINAL_THREADS and taken(threads) > share:
-            threads -= 1
-        return Engine(threads), budget - UNSEEN_BYTES - max(share, taken(NOMINAL_THREADS))
-
-    def _merges(self, n_levels: int) -> int | None:
-        """Return how many merges above the leaves early prediction stops; None without it."""
-        if isinstance(self.early, bool | np.bool_):
-            return 0 if self.early else None
-        if not isinstance(self.early, numbers.Integral) or not 0 <= int(self.early) < n_levels:
-            raise InputError(
-                f"early={self.early!r} is not a level of these rows, which have {n_levels} levels of "
-                f"clusters. Give False, True, or merges above the leaves from 0 to {n_levels - 1}."
-            )
-        return int(self.early)
-
-    def _warn(self, violation: float, settings: PairSettings) -> None:
-        if violation > settings.tol:
-            warnings.warn(
-                f"DCSVC stopped at a violation of {violation:.3g}, above tol={settings.tol:.3g}, after at "
-                f"most max_iter={settings.max_iter} working sets. Raise max_iter or tol, or use "
-                "tile_dtype='float64' and features of one scale.",
-                AccuracyWarning,
-                stacklevel=4,
-            )
+            rows = labelled_classes(fit_rows(self, X, y), y, sample_weight, self.class_weight)
+            one_of("decision_function_shape", self.decision_function_shape, SHAPES)
+            self._keep(fit_dcsvc(rows, DCSVCParameters.of(self), bar.update).state())
+            return self
 
     def _evidence(self) -> Evidence:
         counts, violation = self.n_support_, float(self.violation_.max())
