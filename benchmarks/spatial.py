@@ -8,8 +8,8 @@ random Fourier features), targets are f plus normal noise of deviation 0.3. Each
 noise itself, one lengthscale for each feature. "true" knows them, and predicts from the 512 nearest rows.
 Judged are 2,000 new rows: rmse is that of the mean from f, over f's deviation; cover is the share of f within
 its 90 % band, and of new observations within theirs. "Vecchia" is GPBoost's, with 20 neighbours. Each fit
-runs in a process of its own for 600 s at most; lines are stored in results/spatial.jsonl with commit, versions
-and machine.
+runs in a process of its own for 600 s at most; lines are stored in results/spatial.jsonl with commit and
+machine.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from gramian._budget import parse_bytes
@@ -21,6 +22,7 @@ OWN: dict[str, dict[str, Any]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class BlockBasis(Approximation):
     r"""Block basis factorization: K̃ = U C Uᵀ, the most accurate matrix for its bytes.
 
@@ -95,54 +97,29 @@ class BlockBasis(Approximation):
     ((1000, 1000), True)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        rank: int | None = None,
-        n_blocks: int | None = None,
-        tol: float | None = None,
-        max_bytes: int | str | None = None,
-        core: str = "recompressed",
-        oversampling: float | None = None,
-        landmarks: Any = "rpcholesky",
-        sampling: str = "full",
-        n_rounds: int = 2,
-        cutoff: float = 0.0,
-        partition: str = "kmeans",
-        diagonal: bool = False,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.rank = rank
-        self.n_blocks = n_blocks
-        self.tol = tol
-        self.max_bytes = max_bytes
-        self.core = core
-        self.oversampling = oversampling
-        self.landmarks = landmarks
-        self.sampling = sampling
-        self.n_rounds = n_rounds
-        self.cutoff = cutoff
-        self.partition = partition
-        self.diagonal = diagonal
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    rank: int | None = None
+    n_blocks: int | None = None
+    tol: float | None = None
+    max_bytes: int | str | None = None
+    core: str = "recompressed"
+    oversampling: float | None = None
+    landmarks: Any = "rpcholesky"
+    sampling: str = "full"
+    n_rounds: int = 2
+    cutoff: float = 0.0
+    partition: str = "kmeans"
+    diagonal: bool = False
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _builder(self) -> Builder:
         one_of("core", self.core, tuple(OWN))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,6 +26,7 @@ from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import Landmarks
 
 
+@dataclass(eq=False, repr=False)
 class BlockDiagonal(Approximation):
     r"""The kernel within blocks and zero between them: K̃_ss = K_ss, or its Nyström approximation.
 
@@ -62,40 +63,22 @@ class BlockDiagonal(Approximation):
     (True, True)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        rank: int | None = None,
-        n_blocks: int = 50,
-        oversampling: float = 1.5,
-        landmarks: str = "kmeans",
-        partition: str = "tree",
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.rank = rank
-        self.n_blocks = n_blocks
-        self.oversampling = oversampling
-        self.landmarks = landmarks
-        self.partition = partition
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    rank: int | None = None
+    n_blocks: int = 50
+    oversampling: float = 1.5
+    landmarks: str = "kmeans"
+    partition: str = "tree"
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _builder(self) -> BlockDiagonalBuilder:
         one_of("partition", self.partition, PARTITIONS)

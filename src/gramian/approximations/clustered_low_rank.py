@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,6 +30,7 @@ from gramian.operators.block import BlockOperator
 from gramian.solvers.core import CoupledCore
 
 
+@dataclass(eq=False, repr=False)
 class ClusteredLowRank(Approximation):
     r"""Eigenvectors of the diagonal blocks, coupled by their exact products with K: K̃ = U (UᵀKU) Uᵀ.
 
@@ -66,36 +67,20 @@ class ClusteredLowRank(Approximation):
     (60, 60)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        rank: int = 50,
-        n_blocks: int = 10,
-        partition: str = "kmeans",
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.rank = rank
-        self.n_blocks = n_blocks
-        self.partition = partition
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    rank: int = 50
+    n_blocks: int = 10
+    partition: str = "kmeans"
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     @staticmethod
     def of_matrix(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from gramian.landmarks.rules import METHODS as LANDMARKS
 WEIGHTS = ("uniform", "ridge")
 
 
+@dataclass(eq=False, repr=False)
 class EnsembleNystrom(Approximation):
     r"""A weighted sum of Nyström approximations, K̃ = Σ_t μ_t K(·, Z_t) K(Z_t, Z_t)⁺ K(Z_t, ·).
 
@@ -66,40 +67,23 @@ class EnsembleNystrom(Approximation):
     ([0.25, 0.25, 0.25, 0.25], 80)
     """
 
-    _learns: tuple[str, ...] = ("expert_weights_", "expert_landmarks_")
+    _learns = ("expert_weights_", "expert_landmarks_")
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        rank: int = 100,
-        n_experts: int = 5,
-        landmarks: str = "uniform",
-        weights: str = "uniform",
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.rank = rank
-        self.n_experts = n_experts
-        self.landmarks = landmarks
-        self.weights = weights
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    rank: int = 100
+    n_experts: int = 5
+    landmarks: str = "uniform"
+    weights: str = "uniform"
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from gramian.kernels.families import Laplacian
 from gramian.kernels.spectral import mixing, spectral_terms, stratified
 
 
+@dataclass(eq=False, repr=False)
 class Fastfood(Approximation):
     r"""Fastfood: random Fourier features in time O(rank·log d) a row, by Hadamard transforms.
 
@@ -56,34 +57,19 @@ class Fastfood(Approximation):
 
     map_ = property(fitted_map)
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        rank: int = 1000,
-        form: str = "pairs",
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.rank = rank
-        self.form = form
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    rank: int = 1000
+    form: str = "pairs"
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _builder(self) -> FastfoodBuilder:
         one_of("form", self.form, FORMS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,6 +29,7 @@ from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import PICKED, Landmarks, pick_rows, rows_seen
 
 
+@dataclass(eq=False, repr=False)
 class KALS(Approximation):
     r"""Kernel approximation by alternating least squares: K ≈ U Uᵀ fitted to sampled entries of K.
 
@@ -71,40 +72,22 @@ class KALS(Approximation):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        rank: int = 100,
-        n_iter: int = 6,
-        n_entries: int | None = None,
-        landmarks: Any = "kmeans",
-        columns: str = "rpcholesky",
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.rank = rank
-        self.n_iter = n_iter
-        self.n_entries = n_entries
-        self.landmarks = landmarks
-        self.columns = columns
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    rank: int = 100
+    n_iter: int = 6
+    n_entries: int | None = None
+    landmarks: Any = "kmeans"
+    columns: str = "rpcholesky"
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _builder(self) -> KALSBuilder:
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)

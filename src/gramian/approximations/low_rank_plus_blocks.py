@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import Landmarks
 
 
+@dataclass(eq=False, repr=False)
 class LowRankPlusBlocks(Approximation):
     r"""Nyström plus the exact diagonal blocks of its residual: K̃ = F Fᵀ + blockdiag(K − F Fᵀ).
 
@@ -64,38 +65,21 @@ class LowRankPlusBlocks(Approximation):
     (True, True)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        root_rank: int = 500,
-        n_blocks: int | None = None,
-        landmarks: Any = "kmeans",
-        partition: str = "tree",
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.root_rank = root_rank
-        self.n_blocks = n_blocks
-        self.landmarks = landmarks
-        self.partition = partition
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    root_rank: int = 500
+    n_blocks: int | None = None
+    landmarks: Any = "kmeans"
+    partition: str = "tree"
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _builder(self) -> LowRankPlusBlocksBuilder:
         one_of("partition", self.partition, PARTITIONS)

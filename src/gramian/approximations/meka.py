@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,6 +36,7 @@ from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import Landmarks
 
 
+@dataclass(eq=False, repr=False)
 class MEKA(Approximation):
     r"""Memory-efficient kernel approximation: K̃ = W C Wᵀ with a block-diagonal basis W.
 
@@ -115,48 +116,26 @@ class MEKA(Approximation):
     ((500, 500), (5, 160), True)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        rank: int = 128,
-        n_blocks: int = 10,
-        core: str = "projection",
-        oversampling: float | None = None,
-        core_oversampling: float = 2.0,
-        epsilon: float = 0.0,
-        rank_rule: str = "equal",
-        landmarks: Any = "kmeans",
-        partition: str = "kmeans",
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.rank = rank
-        self.n_blocks = n_blocks
-        self.core = core
-        self.oversampling = oversampling
-        self.core_oversampling = core_oversampling
-        self.epsilon = epsilon
-        self.rank_rule = rank_rule
-        self.landmarks = landmarks
-        self.partition = partition
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    rank: int = 128
+    n_blocks: int = 10
+    core: str = "projection"
+    oversampling: float | None = None
+    core_oversampling: float = 2.0
+    epsilon: float = 0.0
+    rank_rule: str = "equal"
+    landmarks: Any = "kmeans"
+    partition: str = "kmeans"
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _builder(self) -> MEKABuilder:
         one_of("core", self.core, ("projection", "sampled", "literal", "recompressed"))

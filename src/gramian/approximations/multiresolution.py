@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import Landmarks
 
 
+@dataclass(eq=False, repr=False)
 class MultiResolution(Approximation):
     r"""A global Nyström basis plus, in each block, a Nyström basis of the residual kernel.
 
@@ -57,46 +58,25 @@ class MultiResolution(Approximation):
     (210, (2, 210), True)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        root_rank: int = 500,
-        rank: int = 100,
-        n_blocks: int = 50,
-        n_levels: int = 2,
-        oversampling: float = 1.5,
-        landmarks: Any = "kmeans",
-        partition: str = "kmeans",
-        sparse_output: bool = True,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.root_rank = root_rank
-        self.rank = rank
-        self.n_blocks = n_blocks
-        self.n_levels = n_levels
-        self.oversampling = oversampling
-        self.landmarks = landmarks
-        self.partition = partition
-        self.sparse_output = sparse_output
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    root_rank: int = 500
+    rank: int = 100
+    n_blocks: int = 50
+    n_levels: int = 2
+    oversampling: float = 1.5
+    landmarks: Any = "kmeans"
+    partition: str = "kmeans"
+    sparse_output: bool = True
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _builder(self) -> MultiResolutionBuilder:
         levels = whole_number("n_levels", self.n_levels, 1)

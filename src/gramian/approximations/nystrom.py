@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -35,6 +35,7 @@ SVDS = ("exact", "randomized")
 N_POWER, N_EXTRA = 1, 10
 
 
+@dataclass(eq=False, repr=False)
 class Nystrom(Approximation):
     r"""Nyström approximation of rank r: K̃ = K(X, Z) M K(Z, X), a global low rank.
 
@@ -89,46 +90,26 @@ class Nystrom(Approximation):
     True
     """
 
-    _learns: tuple[str, ...] = ("landmarks_",)
+    _learns = ("landmarks_",)
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        rank: int = 100,
-        landmarks: Any = "rpcholesky",
-        oversampling: float = 5.0,
-        recompress: bool = True,
-        svd: str = "exact",
-        tol: float = 0.0,
-        warm_start: bool = False,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.rank = rank
-        self.landmarks = landmarks
-        self.oversampling = oversampling
-        self.recompress = recompress
-        self.svd = svd
-        self.tol = tol
-        self.warm_start = warm_start
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    rank: int = 100
+    landmarks: Any = "rpcholesky"
+    oversampling: float = 5.0
+    recompress: bool = True
+    svd: str = "exact"
+    tol: float = 0.0
+    warm_start: bool = False
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from gramian.kernels.maclaurin import Series, maclaurin_series
 from gramian.kernels.spectral import share_out
 
 
+@dataclass(eq=False, repr=False)
 class RandomMaclaurin(Approximation):
     r"""Random Maclaurin features of a dot-product kernel k(x, z) = Σ a_n (x·z/ℓ²)ⁿ with a_n ≥ 0.
 
@@ -53,36 +54,20 @@ class RandomMaclaurin(Approximation):
 
     map_ = property(fitted_map)
 
-    def __init__(
-        self,
-        kernel: Any = "polynomial",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        rank: int = 1000,
-        powers: str = "shared",
-        exact_low: bool = False,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.rank = rank
-        self.powers = powers
-        self.exact_low = exact_low
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "polynomial"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    rank: int = 1000
+    powers: str = "shared"
+    exact_low: bool = False
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _builder(self) -> RandomMaclaurinBuilder:
         one_of("powers", self.powers, POWERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -26,6 +26,7 @@ from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition
 
 
+@dataclass(eq=False, repr=False)
 class TruncatedEigen(Approximation):
     r"""The leading eigenvectors of K on all rows, the best approximation of K of that rank.
 
@@ -64,38 +65,22 @@ class TruncatedEigen(Approximation):
     True
     """
 
-    _learns: tuple[str, ...] = ("n_iter_",)
+    _learns = ("n_iter_",)
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        rank: int = 100,
-        tol: float = 1e-6,
-        max_iter: int = 20,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.rank = rank
-        self.tol = tol
-        self.max_iter = max_iter
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    rank: int = 100
+    tol: float = 1e-6
+    max_iter: int = 20
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the leading eigenvectors of the Gram matrix of the rows of X. ``y`` is ignored."""

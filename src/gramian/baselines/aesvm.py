@@ -5,7 +5,7 @@ Source: Nandan, Khargonekar and Talathi 2014.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from gramian.baselines.support import support_vectors
 from gramian.estimator.summaries import Evidence
 
 
+@dataclass(eq=False, repr=False)
 class AESVMClassifier(BaselineClassifier):
     r"""Approximate extreme points SVM: libsvm on few representative rows, weighted by β.
 
@@ -70,28 +71,17 @@ class AESVMClassifier(BaselineClassifier):
     (True, True)
     """
 
-    model_: Expansion
+    model_: Expansion = field(init=False)
 
-    def __init__(
-        self,
-        epsilon: float = 1e-2,
-        *,
-        P: int = 100_000,
-        V: int = 1000,
-        gamma: float | str | None = None,
-        C: float = 1.0,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.P = P
-        self.V = V
-        self.gamma = gamma
-        self.C = C
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    epsilon: float = 1e-2
+    _: KW_ONLY
+    P: int = 100_000
+    V: int = 1000
+    gamma: float | str | None = None
+    C: float = 1.0
+    tol: float = 1e-3
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _train(self, rows: WeightedRows) -> Expansion:
         gamma = self._checked_gamma(rows.rows)

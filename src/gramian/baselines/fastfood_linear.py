@@ -5,7 +5,7 @@ Source: Le, Sarlós and Smola 2013; Fan et al. 2008 (liblinear).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,7 @@ class _FastfoodLinear(Baseline):
         return FeatureWeights(columns, np.zeros((rank, 0), np.float32), np.zeros(0, np.float32), centre)
 
 
+@dataclass(eq=False, repr=False)
 class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
     r"""Fastfood and liblinear: a linear SVM on random Fourier features made by Hadamard transforms.
 
@@ -120,30 +121,18 @@ class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
     True
     """
 
-    model_: FeatureWeights
+    model_: FeatureWeights = field(init=False)
 
-    def __init__(
-        self,
-        rank: int = 1000,
-        *,
-        form: str = "pairs",
-        gamma: float | str | None = None,
-        C: float = 1.0,
-        loss: str = "squared_hinge",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.rank = rank
-        self.form = form
-        self.gamma = gamma
-        self.C = C
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    rank: int = 1000
+    _: KW_ONLY
+    form: str = "pairs"
+    gamma: float | str | None = None
+    C: float = 1.0
+    loss: str = "squared_hinge"
+    tol: float = 1e-4
+    max_iter: int = 1000
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _train(self, rows: WeightedRows) -> FeatureWeights:
         drawing, fitting = children(as_generator(self.random_state), 2)
@@ -166,6 +155,7 @@ class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
         return replace(super()._evidence(), penalty={"C": self.C}, solver=steps)
 
 
+@dataclass(eq=False, repr=False)
 class FastfoodLinearRegressor(_FastfoodLinear, BaselineRegressor):
     r"""Fastfood and ridge regression, with the features of :class:`FastfoodLinearClassifier`.
 
@@ -192,24 +182,15 @@ class FastfoodLinearRegressor(_FastfoodLinear, BaselineRegressor):
     True
     """
 
-    model_: FeatureWeights
+    model_: FeatureWeights = field(init=False)
 
-    def __init__(
-        self,
-        rank: int = 1000,
-        *,
-        form: str = "pairs",
-        gamma: float | str | None = None,
-        alpha: float = 1.0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.rank = rank
-        self.form = form
-        self.gamma = gamma
-        self.alpha = alpha
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    rank: int = 1000
+    _: KW_ONLY
+    form: str = "pairs"
+    gamma: float | str | None = None
+    alpha: float = 1.0
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _train(self, rows: WeightedRows) -> FeatureWeights:
         drawn = self._map(rows, as_generator(self.random_state))

@@ -5,7 +5,7 @@ Source: Jose, Goyal, Aggrwal and Varma 2013.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,7 @@ class PathTrees:
         return total
 
 
+@dataclass(eq=False, repr=False)
 class LDKLClassifier(BaselineClassifier):
     r"""Local deep kernel learning: f(x) = Σ_k I_k(x) tanh(σ θ'_k·x) w_k·x over the nodes of a tree.
 
@@ -164,32 +165,19 @@ class LDKLClassifier(BaselineClassifier):
     (True, True)
     """
 
-    model_: PathTrees
+    model_: PathTrees = field(init=False)
 
-    def __init__(
-        self,
-        depth: int = 5,
-        *,
-        lambda_w: float = 1e-3,
-        lambda_theta: float = 1e-3,
-        lambda_theta_prime: float = 1e-3,
-        sigma: float = 1.0,
-        n_epochs: int = 30,
-        batch_size: int = 128,
-        step: float = 0.03,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.depth = depth
-        self.lambda_w = lambda_w
-        self.lambda_theta = lambda_theta
-        self.lambda_theta_prime = lambda_theta_prime
-        self.sigma = sigma
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.step = step
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    depth: int = 5
+    _: KW_ONLY
+    lambda_w: float = 1e-3
+    lambda_theta: float = 1e-3
+    lambda_theta_prime: float = 1e-3
+    sigma: float = 1.0
+    n_epochs: int = 30
+    batch_size: int = 128
+    step: float = 0.03
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _train(self, rows: WeightedRows) -> PathTrees:
         depth = whole_number("depth", self.depth, 0)

@@ -5,7 +5,7 @@ Source: Zhang, Tsang and Kwok 2008; Fan et al. 2008 (liblinear).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,7 @@ class _NystromLinear(Baseline):
         return _Features(rows.rows, count, gamma, rng, self._engine())
 
 
+@dataclass(eq=False, repr=False)
 class NystromLinearClassifier(_NystromLinear, BaselineClassifier):
     r"""k-means Nyström and liblinear: a linear SVM on φ(x) = Vᵀ k(Z, x), V Vᵀ = K(Z, Z)⁺.
 
@@ -106,28 +107,17 @@ class NystromLinearClassifier(_NystromLinear, BaselineClassifier):
     (True, 252)
     """
 
-    model_: Expansion
+    model_: Expansion = field(init=False)
 
-    def __init__(
-        self,
-        n_landmarks: int = 100,
-        *,
-        gamma: float | str | None = None,
-        C: float = 1.0,
-        loss: str = "squared_hinge",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_landmarks = n_landmarks
-        self.gamma = gamma
-        self.C = C
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_landmarks: int = 100
+    _: KW_ONLY
+    gamma: float | str | None = None
+    C: float = 1.0
+    loss: str = "squared_hinge"
+    tol: float = 1e-4
+    max_iter: int = 1000
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _train(self, rows: WeightedRows) -> Expansion:
         choosing, fitting = children(as_generator(self.random_state), 2)
@@ -150,6 +140,7 @@ class NystromLinearClassifier(_NystromLinear, BaselineClassifier):
         return replace(super()._evidence(), penalty={"C": self.C}, solver=steps)
 
 
+@dataclass(eq=False, repr=False)
 class NystromLinearRegressor(_NystromLinear, BaselineRegressor):
     r"""k-means Nyström and ridge regression, with the features of :class:`NystromLinearClassifier`.
 
@@ -176,22 +167,14 @@ class NystromLinearRegressor(_NystromLinear, BaselineRegressor):
     True
     """
 
-    model_: Expansion
+    model_: Expansion = field(init=False)
 
-    def __init__(
-        self,
-        n_landmarks: int = 100,
-        *,
-        gamma: float | str | None = None,
-        alpha: float = 1.0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_landmarks = n_landmarks
-        self.gamma = gamma
-        self.alpha = alpha
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_landmarks: int = 100
+    _: KW_ONLY
+    gamma: float | str | None = None
+    alpha: float = 1.0
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _train(self, rows: WeightedRows) -> Expansion:
         features = self._features(rows, as_generator(self.random_state))

@@ -5,7 +5,7 @@ Source: Schölkopf, Mika, Burges, Knirsch, Müller, Rätsch and Smola 1999; gree
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
 import scipy.linalg as la
@@ -222,6 +222,7 @@ class _Greedy:
         return True
 
 
+@dataclass(eq=False, repr=False)
 class ReducedSetClassifier(BaselineClassifier):
     r"""The exact SVM, then a reduced set of ``n_units`` constructed vectors: see :func:`reduced_set`.
 
@@ -265,26 +266,16 @@ class ReducedSetClassifier(BaselineClassifier):
     (True, True, 11)
     """
 
-    model_: Expansion
+    model_: Expansion = field(init=False)
 
-    def __init__(
-        self,
-        n_units: int = 100,
-        *,
-        gamma: float | str | None = None,
-        C: float = 1.0,
-        tol: float = 1e-3,
-        n_starts: int = 4,
-        n_steps: int = 20,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_units = n_units
-        self.gamma = gamma
-        self.C = C
-        self.tol = tol
-        self.n_starts = n_starts
-        self.n_steps = n_steps
-        self.n_jobs = n_jobs
+    n_units: int = 100
+    _: KW_ONLY
+    gamma: float | str | None = None
+    C: float = 1.0
+    tol: float = 1e-3
+    n_starts: int = 4
+    n_steps: int = 20
+    n_jobs: int | None = None
 
     def _train(self, rows: WeightedRows) -> Expansion:
         gamma = self._checked_gamma(rows.rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import KW_ONLY, dataclass
 
 from sklearn.base import BaseEstimator
 
@@ -18,6 +19,7 @@ PRECONDITIONERS = ("auto", "none", "nystrom", "jacobi", "pitc")
 DEFAULT_RANK, DEFAULT_BLOCK = 500, 1000
 
 
+@dataclass(eq=False, repr=False)
 class Exact(BaseEstimator):
     r"""Solver settings for the exact kernel matrix, as in ``KernelRidge(approximation=gm.Exact(...))``.
 
@@ -62,26 +64,15 @@ class Exact(BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        solver: str = "auto",
-        preconditioner: str | Approximation = "auto",
-        rank: int | None = None,
-        block: int | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.solver = solver
-        self.preconditioner = preconditioner
-        self.rank = rank
-        self.block = block
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.checkpoint = checkpoint
+    _: KW_ONLY
+    solver: str = "auto"
+    preconditioner: str | Approximation = "auto"
+    rank: int | None = None
+    block: int | None = None
+    tol: float = 1e-6
+    max_iter: int = 1000
+    time_limit: float | None = None
+    checkpoint: str | os.PathLike[str] | None = None
 
     def settings(self) -> SolveSettings:
         """Return the settings after checking every parameter."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -45,6 +46,7 @@ def _has_probabilities(model: Any) -> bool:
     )
 
 
+@dataclass(eq=False, repr=False)
 class FastKernelClassifier(Classifier, FastKernelModel):
     r"""A classifier that predicts within a given time a row, by a few kernel units in each leaf of a tree.
 
@@ -118,38 +120,22 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     (True, 10)
     """
 
-    _learns: tuple[str, ...] = ("calibration_",)
+    _learns = ("calibration_",)
 
-    def __init__(
-        self,
-        teacher: Any = None,
-        *,
-        cost: Any = "20x",
-        n_levels: int | None = None,
-        n_units: int | None = None,
-        n_directions: int | None = None,
-        learn: str = "auto",
-        class_weight: Any = None,
-        dtype: str = "float32",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        time_limit: float | None = None,
-        batch_rows: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.teacher = teacher
-        self.cost = cost
-        self.n_levels = n_levels
-        self.n_units = n_units
-        self.n_directions = n_directions
-        self.learn = learn
-        self.class_weight = class_weight
-        self.dtype = dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.batch_rows = batch_rows
-        self.verbose = verbose
+    teacher: Any = None
+    _: KW_ONLY
+    cost: Any = "20x"
+    n_levels: int | None = None
+    n_units: int | None = None
+    n_directions: int | None = None
+    learn: str = "auto"
+    class_weight: Any = None
+    dtype: str = "float32"
+    random_state: Any = None
+    n_jobs: int | None = None
+    time_limit: float | None = None
+    batch_rows: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabelled: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels.
@@ -238,6 +224,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         return float(np.average(likeliest(found) == likeliest(values), weights=weights))
 
 
+@dataclass(eq=False, repr=False)
 class FastKernelRegressor(Regressor, FastKernelModel):
     """A regressor that predicts within a given time a row, built like :class:`FastKernelClassifier`.
 
@@ -255,36 +242,21 @@ class FastKernelRegressor(Regressor, FastKernelModel):
     True
     """
 
-    _learns: tuple[str, ...] = ("_center", "_spread")
+    _learns = ("_center", "_spread")
 
-    def __init__(
-        self,
-        teacher: Any = None,
-        *,
-        cost: Any = "20x",
-        n_levels: int | None = None,
-        n_units: int | None = None,
-        n_directions: int | None = None,
-        learn: str = "auto",
-        dtype: str = "float32",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        time_limit: float | None = None,
-        batch_rows: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.teacher = teacher
-        self.cost = cost
-        self.n_levels = n_levels
-        self.n_units = n_units
-        self.n_directions = n_directions
-        self.learn = learn
-        self.dtype = dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.batch_rows = batch_rows
-        self.verbose = verbose
+    teacher: Any = None
+    _: KW_ONLY
+    cost: Any = "20x"
+    n_levels: int | None = None
+    n_units: int | None = None
+    n_directions: int | None = None
+    learn: str = "auto"
+    dtype: str = "float32"
+    random_state: Any = None
+    n_jobs: int | None = None
+    time_limit: float | None = None
+    batch_rows: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabelled: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.

@@ -26,11 +26,9 @@ from gramian.gp.composite import (
 )
 from gramian.gp.conditional import Conditional, conditional_rows
 from gramian.gp.hyperparameters import Hyperparameters, feature_kernel
+from gramian.gp.start import GPLearningSettings
 from gramian.kernels.base import Scaled
 
-#: Optimizer with scikit-learn's signature: takes an objective (value and gradient of θ), the first θ and the
-#: bounds; returns the best θ and its value.
-Optimizer = Callable[[Callable[..., Any], Float64Array, Float64Array], tuple[Float64Array, float]]
 Loss = Callable[[Array], tuple[float, Float64Array]]
 Judge = Callable[[Hyperparameters], float]
 #: A run has converged if no log parameter changes log p(y) by more than this slope. A factor of e in the
@@ -83,18 +81,6 @@ class Learned:
         """What one should know before trusting θ."""
         text = f"Learning stopped after {self.iterations} iterations. Raise max_iter, or scale the features."
         return () if self.converged else (text,)
-
-
-@dataclass(frozen=True)
-class GPLearningSettings:
-    """How hyperparameters are learned; bounds are logarithms of factors on the start."""
-
-    n_rows: int
-    log_factors: Float64Array
-    n_restarts: int
-    max_iterations: int
-    optimizer: Optimizer | None  #: None for L-BFGS-B
-    weak_prior: bool  #: whether lengthscales have a prior about their start
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.sklearn_kernels import refuse_fixed, without_noise
 from gramian.exceptions import InputError
 from gramian.gp.hyperparameters import Hyperparameters
-from gramian.gp.learning import GPLearningSettings, Optimizer
-from gramian.gp.sizes import LEARNING_ROWS
-from gramian.gp.start import checked_optimizer, log_bounds
+from gramian.gp.start import GPLearningSettings, Optimizer, checked_optimizer, log_bounds
 from gramian.metric.input import InputParameters
 from gramian.metric.rounds import RoundSetup
 
 #: Default of the parameter ``noise``.
 DEFAULT_NOISE = 0.1
+#: Rows that hyperparameters are learned from where the user names no number. Chosen by hand.
+LEARNING_ROWS = 5_000
 #: Rows from which a round of metric learning learns kernel and noise. Chosen by hand.
 ROUND_ROWS = 1_000
 

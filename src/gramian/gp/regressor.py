@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, Self
@@ -37,6 +37,7 @@ from gramian.metric.input import INPUT, Input, feature_importances_
 from gramian.metric.summary import with_metric
 
 
+@dataclass(eq=False, repr=False)
 class GaussianProcessRegressor(Regressor, KernelEstimator):
     r"""Gaussian process regression for 10² to 10⁶ rows, whose bands are checked on rows it had not seen.
 
@@ -150,7 +151,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     tile_dtype = "float64"
 
     _left_out = ("_training",)
-    _learns: tuple[str, ...] = (
+    _learns = (
         *INPUT,
         "learning_",
         "n_iter_",
@@ -166,54 +167,29 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         "_y_std",
     )
 
-    def __init__(
-        self,
-        kernel: Any = "matern32",
-        *,
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        standardize: bool = False,
-        metric: Any = None,
-        ard: bool | str = "auto",
-        noise: float = DEFAULT_NOISE,
-        learn_noise: bool = True,
-        optimizer: Any = "lbfgs",
-        n_restarts_optimizer: int = 2,
-        bounds: tuple[float, float] = (1e-5, 1e5),
-        learning_rows: int | None = 5_000,
-        max_iter: int = 100,
-        normalize_y: bool = True,
-        approximation: Any = "auto",
-        calibration: str | None = "loo",
-        memory_budget: int | str = "1GB",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.standardize = standardize
-        self.metric = metric
-        self.ard = ard
-        self.noise = noise
-        self.learn_noise = learn_noise
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.bounds = bounds
-        self.learning_rows = learning_rows
-        self.max_iter = max_iter
-        self.normalize_y = normalize_y
-        self.approximation = approximation
-        self.calibration = calibration
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: Any = "matern32"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    standardize: bool = False
+    metric: Any = None
+    ard: bool | str = "auto"
+    noise: float = DEFAULT_NOISE
+    learn_noise: bool = True
+    optimizer: Any = "lbfgs"
+    n_restarts_optimizer: int = 2
+    bounds: tuple[float, float] = (1e-5, 1e5)
+    learning_rows: int | None = 5_000
+    max_iter: int = 100
+    normalize_y: bool = True
+    approximation: Any = "auto"
+    calibration: str | None = "loo"
+    memory_budget: int | str = "1GB"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""

@@ -44,8 +44,6 @@ BASES_FACTOR = 2
 LEARNING_STEPS, CUBES, SQUARES = 100, 4, 9
 #: Arrays (rows of a unit × landmarks) that a kernel's derivative holds at a time.
 UNIT_ARRAYS = 6
-#: Rows that hyperparameters are learned from where the user names no number. Chosen by hand.
-LEARNING_ROWS = 5_000
 #: Up to this many rows "auto" takes every row as a landmark, which is exact. Chosen by hand.
 EXACT_ROWS = 2_000
 #: Beyond that, the rank of the root and of each block, and the rows of a block. On cadata a block's rank of

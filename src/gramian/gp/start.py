@@ -1,10 +1,10 @@
-"""Starting point and bounds of hyperparameter learning in a Gaussian process."""
+"""Starting point, bounds and settings of hyperparameter learning in a Gaussian process."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,13 @@ import scipy.sparse as sp
 from gramian._typing import Float64Array
 from gramian.data.source import RowSource, sample_rows
 from gramian.exceptions import InputError, did_you_mean
-from gramian.gp.learning import Optimizer
 from gramian.kernels import Kernel
 from gramian.kernels.base import Scaled
 from gramian.kernels.precomputed import Precomputed
 
+#: Optimizer with scikit-learn's signature: takes an objective (value and gradient of θ), the first θ and the
+#: bounds; returns the best θ and its value.
+Optimizer = Callable[[Callable[..., Any], Float64Array, Float64Array], tuple[Float64Array, float]]
 #: Names for L-BFGS-B: ours and scikit-learn's.
 OPTIMIZERS = ("lbfgs", "fmin_l_bfgs_b")
 #: Most features that get a lengthscale each where the user leaves that open: a step's time grows with them,
@@ -25,6 +27,18 @@ OPTIMIZERS = ("lbfgs", "fmin_l_bfgs_b")
 ARD_FEATURES = 100
 #: Rows sampled to estimate the features' deviations. Chosen by hand.
 SPREAD_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class GPLearningSettings:
+    """How hyperparameters are learned; bounds are logarithms of factors on the start."""
+
+    n_rows: int
+    log_factors: Float64Array
+    n_restarts: int
+    max_iterations: int
+    optimizer: Optimizer | None  #: None for L-BFGS-B
+    weak_prior: bool  #: whether lengthscales have a prior about their start
 
 
 def start_kernel(

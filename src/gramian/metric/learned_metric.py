@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -14,6 +15,7 @@ from gramian.metric.learning import MetricLearningSettings
 from gramian.metric.outer_product import FORMS
 
 
+@dataclass(eq=False, repr=False)
 class LearnedMetric(BaseEstimator):
     r"""A metric learned with the model, for ``metric=`` of the estimators: how it is learned.
 
@@ -71,30 +73,17 @@ class LearnedMetric(BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        form: str = "diagonal",
-        *,
-        rounds: int = 5,
-        powers: Any = (0.5, 1.0),
-        bandwidth: Any = "auto",
-        patience: int = 1,
-        rows: int = 10_000,
-        held_out: float = 0.2,
-        gradient_rows: int = 2_000,
-        switched: Any = (),
-        floor: float = 1e-4,
-    ) -> None:
-        self.form = form
-        self.rounds = rounds
-        self.powers = powers
-        self.bandwidth = bandwidth
-        self.patience = patience
-        self.rows = rows
-        self.held_out = held_out
-        self.gradient_rows = gradient_rows
-        self.switched = switched
-        self.floor = floor
+    form: str = "diagonal"
+    _: KW_ONLY
+    rounds: int = 5
+    powers: Any = (0.5, 1.0)
+    bandwidth: Any = "auto"
+    patience: int = 1
+    rows: int = 10_000
+    held_out: float = 0.2
+    gradient_rows: int = 2_000
+    switched: Any = ()
+    floor: float = 1e-4
 
     def settings(self, *, free: bool) -> MetricLearningSettings:
         """Return the checked settings of the rounds; ``free`` says what bandwidth="auto" is."""

@@ -30,30 +30,29 @@ from gramian.tables.compression import FastTabularClassifier, FastTabularRegress
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.serving import TableServer
 
-#: All estimators that a model file may hold, by the class name that it stores.
-KNOWN: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        KernelRidge,
-        KernelRidgeCV,
-        KernelRidgeClassifier,
-        KernelSVC,
-        KernelSVR,
-        KernelLogisticRegression,
-        KernelPCA,
-        *METHODS.values(),
-        DCSVC,
-        DCPredClassifier,
-        DCPredRegressor,
-        FastKernelClassifier,
-        FastKernelRegressor,
-        GaussianProcessRegressor,
-        TabularRegressor,
-        TabularClassifier,
-        FastTabularRegressor,
-        FastTabularClassifier,
-    )
-}
+#: All estimators that a model file may hold.
+KINDS: tuple[type[Any], ...] = (
+    KernelRidge,
+    KernelRidgeCV,
+    KernelRidgeClassifier,
+    KernelSVC,
+    KernelSVR,
+    KernelLogisticRegression,
+    KernelPCA,
+    *METHODS.values(),
+    DCSVC,
+    DCPredClassifier,
+    DCPredRegressor,
+    FastKernelClassifier,
+    FastKernelRegressor,
+    GaussianProcessRegressor,
+    TabularRegressor,
+    TabularClassifier,
+    FastTabularRegressor,
+    FastTabularClassifier,
+)
+#: The same by the class name that a file stores.
+KNOWN = {kind.__name__: kind for kind in KINDS}
 #: Learned numbers that predictions use as they are.
 FINITE = ("intercept_", "_spread", "_center", "_y_std", "_y_mean", "eigenvalues_", "calibration_", "noise_")
 #: What a model is asked when it was read, and about how many rows: an array of one number fits any one row.

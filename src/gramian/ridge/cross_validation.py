@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -59,6 +59,7 @@ from gramian.selection.penalties import USUAL_ALPHAS, mean_diagonal, penalty_gri
 REFINE = ("lengthscale", "lengthscales")
 
 
+@dataclass(eq=False, repr=False)
 class KernelRidgeCV(Regressor, KernelEstimator):
     r"""Kernel ridge regression with alpha, gamma and lengthscales chosen by held-out errors.
 
@@ -147,9 +148,9 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     (5, 4)
     """
 
-    plan_: Plan
+    plan_: Plan = field(init=False)
 
-    _learns: tuple[str, ...] = (
+    _learns = (
         *TRAINED,
         "scaler_",
         "choice_",
@@ -161,50 +162,27 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         "loo_residuals_",
     )
 
-    def __init__(
-        self,
-        alphas: Any = AUTO,
-        *,
-        kernel: Any = AUTO,
-        gamma: float | str | None = None,
-        gammas: Any = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        approximation: Any = "auto",
-        fit_intercept: bool = False,
-        scoring: Any = None,
-        cv: Any = None,
-        alpha_per_target: bool = False,
-        refine: Any = False,
-        store_cv_results: bool = False,
-        standardize: bool = False,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alphas = alphas
-        self.kernel = kernel
-        self.gamma = gamma
-        self.gammas = gammas
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.approximation = approximation
-        self.fit_intercept = fit_intercept
-        self.scoring = scoring
-        self.cv = cv
-        self.alpha_per_target = alpha_per_target
-        self.refine = refine
-        self.store_cv_results = store_cv_results
-        self.standardize = standardize
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    alphas: Any = AUTO
+    _: KW_ONLY
+    kernel: Any = AUTO
+    gamma: float | str | None = None
+    gammas: Any = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    approximation: Any = "auto"
+    fit_intercept: bool = False
+    scoring: Any = None
+    cv: Any = None
+    alpha_per_target: bool = False
+    refine: Any = False
+    store_cv_results: bool = False
+    standardize: bool = False
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""

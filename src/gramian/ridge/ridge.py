@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -45,6 +46,7 @@ def _decision(self: RidgeEstimator, X: Any) -> Float64Array:
 
 
 @of_streams
+@dataclass(eq=False, repr=False)
 class KernelRidge(Regressor, RidgeEstimator):
     r"""Kernel ridge regression: minimise Σ w_i (y_i − f(x_i))² + alpha ‖f‖², on a compressed kernel.
 
@@ -140,47 +142,27 @@ class KernelRidge(Regressor, RidgeEstimator):
     (True, 'multiresolution')
     """
 
-    _learns: tuple[str, ...] = (*TRAINED, *INPUT, *CHOSEN, "stages_", "n_rows_seen_", "n_blocks_")
+    _learns = (*TRAINED, *INPUT, *CHOSEN, "stages_", "n_rows_seen_", "n_blocks_")
     _left_out = ("_fit_data",)
 
-    def __init__(
-        self,
-        alpha: float | str = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        approximation: Any = "auto",
-        fit_intercept: bool = False,
-        standardize: bool = False,
-        metric: Any = None,
-        memory_budget: int | str = "1GB",
-        checkpoint: Any = None,
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.approximation = approximation
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.metric = metric
-        self.memory_budget = memory_budget
-        self.checkpoint = checkpoint
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
+    alpha: float | str = 1.0
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    approximation: Any = "auto"
+    fit_intercept: bool = False
+    standardize: bool = False
+    metric: Any = None
+    memory_budget: int | str = "1GB"
+    checkpoint: Any = None
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
@@ -265,6 +247,7 @@ class KernelRidge(Regressor, RidgeEstimator):
 
 
 @of_streams
+@dataclass(eq=False, repr=False)
 class KernelRidgeClassifier(Classifier, RidgeEstimator):
     """Kernel ridge regression on targets ±1, one column per class; the largest value wins.
 
@@ -282,49 +265,28 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
     (True, (3, 10))
     """
 
-    _learns: tuple[str, ...] = KernelRidge._learns
+    _learns = KernelRidge._learns
     _left_out = KernelRidge._left_out
 
-    def __init__(
-        self,
-        alpha: float | str = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        approximation: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        standardize: bool = False,
-        metric: Any = None,
-        memory_budget: int | str = "1GB",
-        checkpoint: Any = None,
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        engine: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.approximation = approximation
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.standardize = standardize
-        self.metric = metric
-        self.memory_budget = memory_budget
-        self.checkpoint = checkpoint
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.verbose = verbose
+    alpha: float | str = 1.0
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    approximation: Any = "auto"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    standardize: bool = False
+    metric: Any = None
+    memory_budget: int | str = "1GB"
+    checkpoint: Any = None
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -46,6 +46,7 @@ from gramian.spectra.feature_components import feature_components
 AUTO_RANK, RANK_PER_COMPONENT = 500, 4
 
 
+@dataclass(eq=False, repr=False)
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
     r"""Principal components in the kernel's feature space, as scikit-learn's ``KernelPCA``, for many rows.
 
@@ -103,44 +104,25 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     ((5000, 2), True)
     """
 
-    _learns: tuple[str, ...] = (*TRAINED, "scaler_", "eigenvalues_", "inverse_", "_flat")
+    _learns = (*TRAINED, "scaler_", "eigenvalues_", "inverse_", "_flat")
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        approximation: Any = "auto",
-        fit_inverse_transform: bool = False,
-        alpha: float = 1.0,
-        tol: float = 1e-8,
-        standardize: bool = False,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.approximation = approximation
-        self.fit_inverse_transform = fit_inverse_transform
-        self.alpha = alpha
-        self.tol = tol
-        self.standardize = standardize
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    approximation: Any = "auto"
+    fit_inverse_transform: bool = False
+    alpha: float = 1.0
+    tol: float = 1e-8
+    standardize: bool = False
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

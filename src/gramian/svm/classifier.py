@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -42,6 +43,7 @@ def _calibrated(estimator: KernelSVC) -> bool:
     raise AttributeError("predict_proba needs probability=True. Set it before fit.")
 
 
+@dataclass(eq=False, repr=False)
 class KernelSVC(Classifier, KernelEstimator):
     r"""Support vector machine: minimise C Σ w_i ℓ(y_i (f(x_i) + b)) + ½ ‖f‖², on a compressed kernel.
 
@@ -131,54 +133,30 @@ class KernelSVC(Classifier, KernelEstimator):
     (3, 10)
     """
 
-    _learns: tuple[str, ...] = (*TRAINED, *INPUT, *CHOSEN, "n_iter_", "calibration_")
+    _learns = (*TRAINED, *INPUT, *CHOSEN, "n_iter_", "calibration_")
 
-    def __init__(
-        self,
-        C: float | str = 1.0,
-        *,
-        loss: str = "squared_hinge",
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        standardize: bool = False,
-        metric: Any = None,
-        approximation: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        probability: bool = False,
-        calibration_folds: int = 5,
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.standardize = standardize
-        self.metric = metric
-        self.approximation = approximation
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.probability = probability
-        self.calibration_folds = calibration_folds
-        self.tol = tol
-        self.max_iter = max_iter
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float | str = 1.0
+    _: KW_ONLY
+    loss: str = "squared_hinge"
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    standardize: bool = False
+    metric: Any = None
+    approximation: Any = "auto"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    probability: bool = False
+    calibration_folds: int = 5
+    tol: float = 1e-6
+    max_iter: int = 100
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""

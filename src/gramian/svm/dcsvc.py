@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -31,6 +32,7 @@ from gramian.svm.dcsvc_training import DCSVCParameters, fit_dcsvc
 SHAPES = ("ovr", "ovo")
 
 
+@dataclass(eq=False, repr=False)
 class DCSVC(Classifier, KernelEstimator):
     r"""The exact kernel SVM (hinge loss), solved by divide and conquer.
 
@@ -112,7 +114,7 @@ class DCSVC(Classifier, KernelEstimator):
     (True, True)
     """
 
-    _learns: tuple[str, ...] = (
+    _learns = (
         "support_",
         "support_vectors_",
         "dual_coef_",
@@ -126,50 +128,27 @@ class DCSVC(Classifier, KernelEstimator):
         "predictor_",
     )
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        fit_intercept: bool = True,
-        leaf_size: int = 1500,
-        branching: int = 32,
-        early: bool | int = False,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        decision_function_shape: str = "ovr",
-        class_weight: Any = None,
-        standardize: bool = False,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.fit_intercept = fit_intercept
-        self.leaf_size = leaf_size
-        self.branching = branching
-        self.early = early
-        self.tol = tol
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.class_weight = class_weight
-        self.standardize = standardize
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    fit_intercept: bool = True
+    leaf_size: int = 1500
+    branching: int = 32
+    early: bool | int = False
+    tol: float = 1e-3
+    max_iter: int = 1000
+    decision_function_shape: str = "ovr"
+    class_weight: Any = None
+    standardize: bool = False
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -31,6 +32,7 @@ from gramian.svm.newton import NewtonParameters, Problem, newton_evidence, plan_
 PROBLEM = Problem(lambda n_outputs: Logistic() if n_outputs == 1 else Softmax(), bend=0.25)
 
 
+@dataclass(eq=False, repr=False)
 class KernelLogisticRegression(Classifier, KernelEstimator):
     r"""Logistic regression: minimise −C Σ w_i log P(y_i | x_i) + ½ Σ_k ‖f_k‖², on a compressed kernel.
 
@@ -93,48 +95,27 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     (True, (3, 2))
     """
 
-    _learns: tuple[str, ...] = (*TRAINED, *INPUT, *CHOSEN, "n_iter_")
+    _learns = (*TRAINED, *INPUT, *CHOSEN, "n_iter_")
 
-    def __init__(
-        self,
-        C: float | str = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        standardize: bool = False,
-        metric: Any = None,
-        approximation: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        tol: float = 1e-8,
-        max_iter: int = 300,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.standardize = standardize
-        self.metric = metric
-        self.approximation = approximation
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float | str = 1.0
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    standardize: bool = False
+    metric: Any = None
+    approximation: Any = "auto"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    tol: float = 1e-8
+    max_iter: int = 300
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -41,6 +41,7 @@ from gramian.svm.newton import (
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
+@dataclass(eq=False, repr=False)
 class KernelSVR(Regressor, KernelEstimator):
     r"""Support vector regression: minimise C Σ w_i ℓ(y_i − f(x_i) − b) + ½ ‖f‖², on a compressed kernel.
 
@@ -93,50 +94,28 @@ class KernelSVR(Regressor, KernelEstimator):
     True
     """
 
-    _learns: tuple[str, ...] = (*TRAINED, *INPUT, *CHOSEN, "n_iter_")
+    _learns = (*TRAINED, *INPUT, *CHOSEN, "n_iter_")
 
-    def __init__(
-        self,
-        C: float | str = 1.0,
-        *,
-        epsilon: float = 0.1,
-        loss: str = "epsilon_insensitive",
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        standardize: bool = False,
-        metric: Any = None,
-        approximation: Any = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        memory_budget: int | str = "1GB",
-        tile_dtype: str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.epsilon = epsilon
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.standardize = standardize
-        self.metric = metric
-        self.approximation = approximation
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.memory_budget = memory_budget
-        self.tile_dtype = tile_dtype
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float | str = 1.0
+    _: KW_ONLY
+    epsilon: float = 0.1
+    loss: str = "epsilon_insensitive"
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    standardize: bool = False
+    metric: Any = None
+    approximation: Any = "auto"
+    fit_intercept: bool = True
+    tol: float = 1e-6
+    max_iter: int = 100
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -33,6 +34,7 @@ from gramian.tables.scoring import HeldOutScore
 from gramian.tables.serving import ClassAnswers
 
 
+@dataclass(eq=False, repr=False)
 class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     r"""Classification of a mixed table: kernel ridge under a learned metric; a search makes every choice.
 
@@ -98,38 +100,22 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     (True, (2, 2))
     """
 
-    _learns: tuple[str, ...] = ("scores_", "oof_rows_", "oof_predictions_")
+    _learns = ("scores_", "oof_rows_", "oof_predictions_")
 
-    def __init__(
-        self,
-        *,
-        kernel: Any = "auto",
-        metric: Any = "auto",
-        scaling: str = "auto",
-        scoring: Any = None,
-        effort: str = DEFAULT,
-        include: Literal["auto"] | Sequence[str] = "auto",
-        categorical: Any = None,
-        class_weight: Any = None,
-        time_limit: float | None = None,
-        memory_budget: int | str = "1GB",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.metric = metric
-        self.scaling = scaling
-        self.scoring = scoring
-        self.effort = effort
-        self.include = include
-        self.categorical = categorical
-        self.class_weight = class_weight
-        self.time_limit = time_limit
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    _: KW_ONLY
+    kernel: Any = "auto"
+    metric: Any = "auto"
+    scaling: str = "auto"
+    scoring: Any = None
+    effort: str = DEFAULT
+    include: Literal["auto"] | Sequence[str] = "auto"
+    categorical: Any = None
+    class_weight: Any = None
+    time_limit: float | None = None
+    memory_budget: int | str = "1GB"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, time: Any = None

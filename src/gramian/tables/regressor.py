@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers as number_types
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -44,6 +44,7 @@ from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
 from gramian.tables.training.spread import learned_spread
 
 
+@dataclass(eq=False, repr=False)
 class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     r"""Regression on a mixed table: kernel ridge under a learned metric; a search makes every choice.
 
@@ -169,38 +170,22 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     (2, 2)
     """
 
-    _learns: tuple[str, ...] = ("residuals_", "spread_", "oof_rows_", "oof_predictions_")
+    _learns = ("residuals_", "spread_", "oof_rows_", "oof_predictions_")
 
-    def __init__(
-        self,
-        *,
-        kernel: Any = "auto",
-        metric: Any = "auto",
-        scaling: str = "auto",
-        target: str = "auto",
-        scoring: Any = None,
-        effort: str = DEFAULT,
-        include: Literal["auto"] | Sequence[str] = "auto",
-        categorical: Any = None,
-        time_limit: float | None = None,
-        memory_budget: int | str = "1GB",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.metric = metric
-        self.scaling = scaling
-        self.target = target
-        self.scoring = scoring
-        self.effort = effort
-        self.include = include
-        self.categorical = categorical
-        self.time_limit = time_limit
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    _: KW_ONLY
+    kernel: Any = "auto"
+    metric: Any = "auto"
+    scaling: str = "auto"
+    target: str = "auto"
+    scoring: Any = None
+    effort: str = DEFAULT
+    include: Literal["auto"] | Sequence[str] = "auto"
+    categorical: Any = None
+    time_limit: float | None = None
+    memory_budget: int | str = "1GB"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, time: Any = None

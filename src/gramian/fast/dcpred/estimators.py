@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -30,6 +31,7 @@ from gramian.fast.dcpred.fitting import LEARNED, DCPredModel, fit_dcpred
 from gramian.fast.dcpred.parameters import DCPredParameters
 
 
+@dataclass(eq=False, repr=False)
 class DCPredClassifier(Classifier, KernelEstimator):
     r"""DC-Pred++: a k-means tree with a kernel machine on few landmarks in each leaf.
 
@@ -122,58 +124,32 @@ class DCPredClassifier(Classifier, KernelEstimator):
     (True, 4, (44, 1))
     """
 
-    _learns: tuple[str, ...] = LEARNED
+    _learns = LEARNED
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        loss: str = "squared_hinge",
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        n_leaves: int | str = "auto",
-        n_levels: int = 2,
-        partition: str = "kmeans",
-        n_landmarks: int = 16,
-        landmarks: str = "weighted-kmeans",
-        n_pseudo: int = 64,
-        pseudo: str | None = "monomials",
-        pseudo_degree: int = 2,
-        fit_intercept: bool = True,
-        exact_rows: int = 2000,
-        class_weight: Any = None,
-        dtype: str = "auto",
-        standardize: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_leaves = n_leaves
-        self.n_levels = n_levels
-        self.partition = partition
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.n_pseudo = n_pseudo
-        self.pseudo = pseudo
-        self.pseudo_degree = pseudo_degree
-        self.fit_intercept = fit_intercept
-        self.exact_rows = exact_rows
-        self.class_weight = class_weight
-        self.dtype = dtype
-        self.standardize = standardize
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    loss: str = "squared_hinge"
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    n_leaves: int | str = "auto"
+    n_levels: int = 2
+    partition: str = "kmeans"
+    n_landmarks: int = 16
+    landmarks: str = "weighted-kmeans"
+    n_pseudo: int = 64
+    pseudo: str | None = "monomials"
+    pseudo_degree: int = 2
+    fit_intercept: bool = True
+    exact_rows: int = 2000
+    class_weight: Any = None
+    dtype: str = "auto"
+    standardize: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels.
@@ -215,6 +191,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
         return DCPredModel.of(self).values(rows, self._engine(), labels, dtype=self.classes_.dtype)
 
 
+@dataclass(eq=False, repr=False)
 class DCPredRegressor(Regressor, KernelEstimator):
     r"""DC-Pred++ for regression: a k-means tree with kernel ridge regression on few landmarks in each leaf.
 
@@ -240,56 +217,31 @@ class DCPredRegressor(Regressor, KernelEstimator):
     True
     """
 
-    _learns: tuple[str, ...] = LEARNED
+    _learns = LEARNED
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        loss: str = "ridge",
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        n_leaves: int | str = "auto",
-        n_levels: int = 2,
-        partition: str = "kmeans",
-        n_landmarks: int = 16,
-        landmarks: str = "weighted-kmeans",
-        n_pseudo: int = 64,
-        pseudo: str | None = "monomials",
-        pseudo_degree: int = 2,
-        fit_intercept: bool = True,
-        exact_rows: int = 2000,
-        dtype: str = "auto",
-        standardize: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_leaves = n_leaves
-        self.n_levels = n_levels
-        self.partition = partition
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.n_pseudo = n_pseudo
-        self.pseudo = pseudo
-        self.pseudo_degree = pseudo_degree
-        self.fit_intercept = fit_intercept
-        self.exact_rows = exact_rows
-        self.dtype = dtype
-        self.standardize = standardize
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    alpha: float = 1.0
+    _: KW_ONLY
+    loss: str = "ridge"
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    n_leaves: int | str = "auto"
+    n_levels: int = 2
+    partition: str = "kmeans"
+    n_landmarks: int = 16
+    landmarks: str = "weighted-kmeans"
+    n_pseudo: int = 64
+    pseudo: str | None = "monomials"
+    pseudo_degree: int = 2
+    fit_intercept: bool = True
+    exact_rows: int = 2000
+    dtype: str = "auto"
+    standardize: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.
