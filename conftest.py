@@ -7,6 +7,7 @@ what they need by ``pytest.importorskip``.
 from __future__ import annotations
 
 import doctest
+import os
 from collections import Counter
 from collections.abc import Generator
 from importlib.util import find_spec
@@ -58,11 +59,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     precomputed kernel counts as another estimator. Of more than ``CASES`` configurations of a test they take
     that many, spread evenly; slow ones are counted by themselves. The others are marked as slow and
     ``repeat``, unless the test, or the configuration, is marked ``whole``. A test marked ``promise`` starts
-    fresh processes and measures them.
+    fresh processes and measures them. Tests marked ``data`` are skipped where there is none.
     """
     first: dict[tuple[type, bool], Any] = {}
     groups: dict[tuple[str, bool], list[pytest.Item]] = {}
+    absent = pytest.mark.skip(reason="GRAMIAN_DATA names no folder of data")
     for item in items:
+        if not os.environ.get("GRAMIAN_DATA") and item.get_closest_marker("data"):
+            item.add_marker(absent)
         given = getattr(item, "callspec", None)
         if not given or item.get_closest_marker("whole"):
             continue

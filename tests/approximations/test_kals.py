@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from approximation_market import GAMMA, gram, settings
@@ -132,7 +130,6 @@ def test_sklearn_checks(estimator, check):
 
 
 @pytest.mark.data
-@pytest.mark.skipif("GRAMIAN_DATA" not in os.environ, reason="GRAMIAN_DATA names no folder")
 @pytest.mark.parametrize(("name", "rank", "log2_gamma"), [("german", 50, -4.4), ("satimage", 100, -3.75)])
 def test_table_2_of_the_paper(name, rank, log2_gamma):
     X = load_dataset(name).X.astype(np.float64)[:4435]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import numpy as np
@@ -254,7 +253,6 @@ def letters():
 
 
 @pytest.mark.data
-@pytest.mark.skipif("GRAMIAN_DATA" not in os.environ, reason="GRAMIAN_DATA names no folder")
 @pytest.mark.parametrize(("estimator", "least"), ON_LETTER, ids=lambda e: type(e).__name__)
 def test_accuracy_on_letter(estimator, least, letters):
     X, y, new, labels = letters

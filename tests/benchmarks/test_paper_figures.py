@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,6 @@ from gramian.data import load_dataset
 
 pytestmark = [
     pytest.mark.data,
-    pytest.mark.skipif(not os.environ.get("GRAMIAN_DATA"), reason="GRAMIAN_DATA names no folder of data"),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from urllib.error import URLError
 
 import numpy as np
@@ -12,11 +11,6 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from gramian.data import datasets, load_dataset, make_digits
 from gramian.exceptions import InputError
-
-needs_data = pytest.mark.skipif(
-    not os.environ.get("GRAMIAN_DATA"), reason="GRAMIAN_DATA names no folder of data sets"
-)
-
 
 # ---- by name -----------------------------------------------------------------------------------
 
@@ -99,7 +93,6 @@ def test_fetched_types(offline):
 
 
 @pytest.mark.data
-@needs_data
 @pytest.mark.parametrize("name", ["pendigits", "letter", "wine", "cpusmall", "cadata"])
 def test_stored_sets_are_what_would_be_fetched(name):
     data, remote = load_dataset(name), datasets.REMOTE[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import tracemalloc
 
@@ -230,7 +229,6 @@ def test_sklearn_check(estimator, check):
 
 
 @pytest.mark.data
-@pytest.mark.skipif(not os.environ.get("GRAMIAN_DATA"), reason="GRAMIAN_DATA names no folder of data")
 class TestRealData:
     def letters(self):
         data = load_dataset("letter")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import numpy as np
@@ -157,7 +156,6 @@ class TestAgainstSVC:
         assert (margin[alpha > 0] < 1 + 2e-4).all()
 
     @pytest.mark.data
-    @pytest.mark.skipif(not os.environ.get("GRAMIAN_DATA"), reason="GRAMIAN_DATA names no folder of data")
     @pytest.mark.parametrize(("name", "gamma", "n_rows"), [("letter", 10.0, 1200), ("usps", 0.01, 1500)])
     def test_letter_and_usps(self, name, gamma, n_rows):
         data = load_dataset(name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -92,7 +90,6 @@ def test_bad_input(table):
 
 
 @pytest.mark.data
-@pytest.mark.skipif("GRAMIAN_DATA" not in os.environ, reason="GRAMIAN_DATA names no folder")
 def test_letter_of_26_classes():
     data = load_dataset("letter")
     order = np.random.default_rng(0).permutation(len(data.X))[:4500]

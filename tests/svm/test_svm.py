@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 
 import numpy as np
@@ -197,7 +196,6 @@ def test_too_many_classes_are_refused_before_any_work():
 
 
 @pytest.mark.data
-@pytest.mark.skipif("GRAMIAN_DATA" not in os.environ, reason="needs the data sets")
 def test_letter_is_as_accurate_as_libsvm():
     data = load_dataset("letter")
     order = np.random.default_rng(0).permutation(len(data.X))[:6000]
