@@ -134,9 +134,9 @@ bench: $(BENCH_STAMP) tables
 	$(BIN)/python benchmarks/side_by_side.py
 	$(BIN)/python benchmarks/reproduce.py
 	$(BIN)/python benchmarks/printed.py --again
-	$(BIN)/python benchmarks/doors.py
 	$(BIN)/python benchmarks/row_scale.py
-	$(BIN)/python benchmarks/row_scale.py --report docs/uncertainty.md
+	build/peers/bin/python benchmarks/spatial.py
+	$(BIN)/python benchmarks/doors.py
 	$(BIN)/python benchmarks/mnist2m.py
 	$(BIN)/python benchmarks/single_row.py
 

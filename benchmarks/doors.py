@@ -4,7 +4,7 @@ python benchmarks/doors.py
 
 Writes every block between ``<!-- measured: NAME -->`` and ``<!-- end -->`` of the README and of docs/ whose
 name is in BLOCKS, and measures nothing. The results are those of tables.py, frontier.py, side_by_side.py,
-gp.py and reproduce.py; run this after any of them.
+gp.py, row_scale.py, spatial.py and reproduce.py; run this after any of them.
 """
 
 from __future__ import annotations
@@ -209,12 +209,58 @@ def gaussian_processes(docs: str) -> list[str]:
     ]
 
 
+def row_scale(docs: str) -> list[str]:
+    """Return the table of bands with one factor for all rows and with a factor for each."""
+    lines = stored("row_scale.jsonl")
+    rows = [
+        "| set, training rows | NLPD, one factor | by row | 90 % interval holds: one factor | by row |",
+        "|---|---|---|---|---|",
+    ]
+    for line in lines:
+        both = line["one factor"], line["factors of rows"]
+        shares = [" ".join(f"{100 * share:.0f}" for share in each["thirds"]) for each in both]
+        rows.append(
+            f"| {line['set']}, {line['rows']:,} | {both[0]['nlpd']:.2f} | {both[1]['nlpd']:.2f} | "
+            f"{shares[0]} % | {shares[1]} % |"
+        )
+    told = (
+        "The intervals' shares are of the third of rows with the lowest means, the middle third and the "
+        "highest. One split of nine tenths against a tenth, 20,000 training rows and 4,000 judged ones at "
+        f"most; commit {lines[0]['commit']}, {lines[0]['date']}, {lines[0]['machine']}."
+    )
+    return [*rows, "", told]
+
+
+def spatial(docs: str) -> list[str]:
+    """Return the table of processes on rows in space."""
+    lines = stored("spatial.jsonl")
+    rows = [
+        "| rows | method | error of the mean | 90 % band holds: f | new observations | fit, s | a row, µs "
+        "| process, MB |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for line in lines:
+        begun = f"| {line['rows']:,} | {line['method']} | "
+        if "failed" in line:
+            rows.append(f"{begun}{line['failed']} | | | | | |")
+            continue
+        inside = [f"{100 * share:.0f} %" for share in line["cover"]]
+        rows.append(
+            f"{begun}{line['rmse']:.3f} | {inside[0]} | {inside[1]} | {line['fit']:.0f} | "
+            f"{1e6 * line['predict']:.0f} | {line['megabytes']:,} |"
+        )
+    told = f"One draw; commit {lines[0]['commit']}, {lines[0]['date']}, {lines[0]['machine']}."
+    return [*rows, "", told]
+
+
 #: By the name in the marker; each takes the way from the page to the folder of the pages.
 BLOCKS: dict[str, Callable[[str], list[str]]] = {
     "doors": door_table,
     "door cards": door_cards,
     "kernel methods": kernel_methods,
     "Gaussian processes": gaussian_processes,
+    "row-scale": row_scale,
+    "spatial": spatial,
 }
 
 

@@ -1,12 +1,11 @@
 """Bands of Gaussian processes with a factor for each row beside those with one factor for all rows.
 
 GRAMIAN_DATA=folder python benchmarks/row_scale.py [--sets airfoil ...]
-python benchmarks/row_scale.py --report docs/uncertainty.md
 
 Sets, rows and splits are those of gp.py. Each model is fitted once and its band asked for twice, so that the
 means are the same. nlpd is of standardised targets; thirds are the shares of judged targets within the 90 %
 interval, for the third of rows with the lowest means, the middle third and the highest. Lines are stored in
-results/row_scale.jsonl with commit, versions and machine.
+results/row_scale.jsonl with commit, versions and machine; doors.py writes the table of docs/uncertainty.md.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from papers.lines import provenance
 import gramian as gm
 
 RESULTS = Path(__file__).parent / "results" / "row_scale.jsonl"
-MARKS = ("<!-- measured: row-scale -->", "<!-- end -->")
 
 
 def measured(model: Any, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -51,46 +49,11 @@ def one(name: str) -> dict[str, Any]:
     return sizes | {"one factor": alike, "factors of rows": rows} | provenance(THREADS)
 
 
-def lines() -> list[dict[str, Any]]:
-    """Return the stored lines."""
-    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
-
-
-def markdown(found: list[dict[str, Any]]) -> str:
-    """Return the lines as a table."""
-    rows = [
-        "| set, training rows | NLPD, one factor | by row | 90 % interval holds: one factor | by row |",
-        "|---|---|---|---|---|",
-    ]
-    for line in found:
-        both = line["one factor"], line["factors of rows"]
-        shares = [" ".join(f"{100 * share:.0f}" for share in each["thirds"]) for each in both]
-        rows.append(
-            f"| {line['set']}, {line['rows']:,} | {both[0]['nlpd']:.2f} | {both[1]['nlpd']:.2f} | "
-            f"{shares[0]} % | {shares[1]} % |"
-        )
-    first = found[0]
-    told = (
-        "The intervals' shares are of the third of rows with the lowest means, the middle third and the "
-        "highest. One split of nine tenths against a tenth, 20,000 training rows and 4,000 judged ones at "
-        f"most; commit {first['commit']}, {first['date']}, {first['machine']}."
-    )
-    return "\n".join([*rows, "", told])
-
-
 def main() -> None:
-    """Measure sets, or write the table of the stored lines."""
+    """Measure sets."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", default=list(SETS))
-    parser.add_argument("--report", type=Path, help="page whose table is written")
     options = parser.parse_args()
-    if options.report:
-        text = options.report.read_text(encoding="utf-8")
-        before, rest = text.split(MARKS[0])
-        after = rest.split(MARKS[1], 1)[1]
-        made = f"{before}{MARKS[0]}\n\n{markdown(lines())}\n\n{MARKS[1]}{after}"
-        options.report.write_text(made, encoding="utf-8")
-        return
     found = []
     for name in options.sets:
         found.append(one(name))
