@@ -59,7 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     precomputed kernel counts as another estimator. Of more than ``CASES`` configurations of a test they take
     that many, spread evenly; slow ones are counted by themselves. The others are marked as slow and
     ``repeat``, unless the test, or the configuration, is marked ``whole``. A test marked ``promise`` starts
-    fresh processes and measures them. Tests marked ``data`` are skipped where there is none.
+    fresh processes and measures them. Tests marked ``data`` are skipped where there are no data
+    sets.
     """
     first: dict[tuple[type, bool], Any] = {}
     groups: dict[tuple[str, bool], list[pytest.Item]] = {}

@@ -249,7 +249,8 @@ def spatial(docs: str) -> list[str]:
             f"{begun}{line['rmse']:.3f} | {inside[0]} | {inside[1]} | {line['fit']:.0f} | "
             f"{1e6 * line['predict']:.0f} | {line['megabytes']:,} |"
         )
-    told = f"One draw; commit {lines[0]['commit']}, {lines[0]['date']}, {lines[0]['machine']}."
+    commits = ", ".join(dict.fromkeys(line["commit"] for line in lines if "commit" in line))
+    told = f"One draw; commits {commits}; {lines[0]['date']}, {lines[0]['machine']}."
     return [*rows, "", told]
 
 

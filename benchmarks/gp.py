@@ -193,7 +193,8 @@ def svgp(X: np.ndarray, y: np.ndarray) -> tuple[Answer, Any]:
     return answer, None
 
 
-def vecchia(X: np.ndarray, y: np.ndarray) -> tuple[Answer, Any]:
+def vecchia_model(X: np.ndarray, y: np.ndarray) -> Any:
+    """Return GPBoost's process, fitted."""
     import gpboost
 
     model = gpboost.GPModel(
@@ -204,7 +205,11 @@ def vecchia(X: np.ndarray, y: np.ndarray) -> tuple[Answer, Any]:
         num_neighbors=20,
         likelihood="gaussian",
     )
-    model.fit(y=y, X=np.ones((len(y), 1)))
+    return model.fit(y=y, X=np.ones((len(y), 1)))
+
+
+def vecchia(X: np.ndarray, y: np.ndarray) -> tuple[Answer, Any]:
+    model = vecchia_model(X, y)
 
     def answer(new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = model.predict(

@@ -7,8 +7,8 @@ random Fourier features), targets are f plus normal noise of deviation 0.3. Each
 noise itself, one lengthscale for each feature. "true" knows them: the posterior given the 1,024 nearest rows.
 Judged are 2,000 new rows: rmse is that of the mean from f, over f's deviation; cover is the share of f within
 its 90 % band, and of new observations within theirs. "Vecchia" is GPBoost's, with 20 neighbours. Each fit
-runs in a process of its own for 600 s at most; lines are stored in results/spatial.jsonl with commit and
-machine.
+runs in a process of its own for 600 s at most. Lines are stored in results/spatial.jsonl with commit,
+versions and machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gp import THREADS
+from gp import THREADS, vecchia_model
 from papers.lines import provenance
 from scipy.stats import norm
 
@@ -57,18 +57,7 @@ def world(n: int) -> tuple[np.ndarray, ...]:
 def fitted(method: str, X: np.ndarray, y: np.ndarray) -> Any:
     """Fit, and return what gives mean, deviation of f and deviation of new observations."""
     if method == "Vecchia":
-        import gpboost
-
-        model = gpboost.GPModel(
-            gp_coords=X,
-            cov_function="matern_ard",
-            cov_fct_shape=1.5,
-            gp_approx="vecchia",
-            num_neighbors=20,
-            likelihood="gaussian",
-            seed=0,
-        )
-        model.fit(y=y, X=np.ones((len(X), 1)))
+        model = vecchia_model(X, y)
 
         def answer(new: np.ndarray) -> tuple[np.ndarray, ...]:
             ones = np.ones((len(new), 1))
@@ -144,7 +133,8 @@ def main() -> None:
                 done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT)
                 found.append(json.loads(done.stdout.splitlines()[-1]))
             except subprocess.TimeoutExpired:
-                found.append({"method": method, "rows": n, "failed": f"not done in {LIMIT} s"})
+                line = {"method": method, "rows": n, "failed": f"not done in {LIMIT} s"}
+                found.append(line | provenance(THREADS))
             print(found[-1], flush=True)
     RESULTS.write_text("".join(json.dumps(line) + "\n" for line in found), encoding="utf-8")
 

@@ -10,3 +10,8 @@ import pytest
 def test_stored_lines_say_what_ran_where(name: str) -> None:
     for line in doors.stored(name):
         assert "failed" in line or (line["commit"] and line["machine"] and line["versions"]["gramian"])
+
+
+def test_stored_bands_are_of_thirds() -> None:
+    for line in doors.stored("row_scale.jsonl"):
+        assert len(line["factors of rows"]["thirds"]) == 3

@@ -103,7 +103,7 @@ class ProcessParameters:
         return min(n_rows, LEARNING_ROWS if self.learning_rows is None else self.learning_rows)
 
     def learning(self, n_rows: int) -> GPLearningSettings:
-        """Return how hyperparameters are learned from these many rows."""
+        """Return the settings for learning from ``n_rows`` rows."""
         return GPLearningSettings(
             self.rows_of(n_rows),
             self.log_factors,

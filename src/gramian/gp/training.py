@@ -210,7 +210,8 @@ class _Steps:
     ) -> tuple[Chosen, BandCheck | None]:
         """Return the posterior that predicts held-out rows best, and their errors under it.
 
-        The errors are None where the neighbours of all rows give them without a fit for that.
+        The errors are None where neighbours were chosen: those among all rows give them later, with each row
+        left out.
         """
         near = self.near(known, hyper, FEWEST) if nears else None
         nested = None

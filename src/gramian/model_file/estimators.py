@@ -51,7 +51,7 @@ KINDS: tuple[type[Any], ...] = (
     FastTabularRegressor,
     FastTabularClassifier,
 )
-#: The same by the class name that a file stores.
+#: The same kinds, by the class name that a file stores.
 KNOWN = {kind.__name__: kind for kind in KINDS}
 #: Learned numbers that predictions use as they are.
 FINITE = ("intercept_", "_spread", "_center", "_y_std", "_y_mean", "eigenvalues_", "calibration_", "noise_")

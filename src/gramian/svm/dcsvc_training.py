@@ -212,7 +212,14 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, pro
     else:
         vectors = rows.source.take(found.support)
     return DCSVCFit(
-        scaled, found, rows.targets.classes, counts, vectors, merges is not None, kernel, predictor
+        input=scaled,
+        pairs=found,
+        classes=rows.targets.classes,
+        counts=counts,
+        support_vectors=vectors,
+        early=merges is not None,
+        kernel=kernel,
+        predictor=predictor,
     )
 
 
