@@ -53,7 +53,7 @@ class CatBoost(BaseEstimator):
         return np.asarray(self.model_.predict_proba(self.columns_.transform(X)))
 
 
-def _lightgbm(task: str, seed: int, threads: int, **settings: Any) -> Any:
+def lightgbm_model(task: str, seed: int, threads: int, **settings: Any) -> Any:
     from lightgbm import LGBMClassifier, LGBMRegressor
 
     kind = LGBMRegressor if task == REGRESSION else LGBMClassifier
@@ -67,12 +67,12 @@ def _xgboost(task: str, seed: int, threads: int, **settings: Any) -> Any:
     return kind(random_state=seed, n_jobs=threads, verbosity=0, enable_categorical=True, **settings)
 
 
-MAKERS = {"lightgbm": _lightgbm, "xgboost": _xgboost}
+MAKERS = {"lightgbm": lightgbm_model, "xgboost": _xgboost}
 
 
 def lightgbm(terms: Any) -> Any:
     """Return LightGBM with its defaults."""
-    return make_pipeline(Columns("category"), _lightgbm(terms.task, terms.seed, terms.threads))
+    return make_pipeline(Columns("category"), lightgbm_model(terms.task, terms.seed, terms.threads))
 
 
 def xgboost(terms: Any) -> Any:
