@@ -151,8 +151,9 @@ def test_learning_on_some_rows_and_from_several_starts():
         approximation=TREE, learning_rows=100, n_restarts_optimizer=2, max_iter=200, random_state=0, n_jobs=1
     ).fit(X, Y[:, 0])
     assert model.learning_.n_rows == 100
-    assert len(model.learning_.restarts) == 3
-    assert max(model.learning_.restarts) == model.learning_.value
+    reached = [start.value for start in model.learning_.starts]
+    assert len(reached) == 3
+    assert max(reached) == model.learning_.value
     assert model.score(X, Y[:, 0]) > 0.9
     given = gm.GaussianProcessRegressor(
         approximation=gm.MultiResolution(root_rank=9, rank=5, n_blocks=3, landmarks=X[:9]),

@@ -206,6 +206,7 @@ DRAWN = {
     "FrontierDisplay": plotting.FrontierDisplay(["a"], [1.0], [1.0], cost_name="", error_name=""),
     "GramDisplay": plotting.GramDisplay(np.eye(2), np.eye(2), np.zeros(2, int)),
     "ImportanceDisplay": plotting.ImportanceDisplay([1.0]),
+    "LearningDisplay": plotting.LearningDisplay([[1.0]], [500], 0),
     "PosteriorDisplay": plotting.PosteriorDisplay([0, 1], [0, 1], [1, 1]),
     "SpectrumDisplay": plotting.SpectrumDisplay([1.0, 0.5]),
 }
@@ -216,6 +217,7 @@ MAKERS = {
     "FrontierDisplay": lambda d: d.from_estimators({}, None, None),
     "GramDisplay": lambda d: d.from_estimator(None, None),
     "ImportanceDisplay": lambda d: d.from_estimator(None),
+    "LearningDisplay": lambda d: d.from_estimator(None),
     "PosteriorDisplay": lambda d: d.from_estimator(None, None),
     "SpectrumDisplay": lambda d: d.from_estimator(None, None),
 }

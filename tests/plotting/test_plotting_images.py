@@ -25,7 +25,7 @@ IMAGES = Path(__file__).parent / "images"
 #: (4, from 3.8 to 3.11, and 14 where cells of a matrix end a pixel earlier), and below what a picture loses
 #: with what is drawn in it (13 and more, and 64).
 TOLERANCE = dict.fromkeys(
-    ("spectrum", "error_memory", "alpha_path", "frontier", "posterior", "importance"), 7.0
+    ("spectrum", "error_memory", "alpha_path", "frontier", "posterior", "importance", "learning"), 7.0
 )
 TOLERANCE["gram"] = 20.0
 COLOURS = 128
@@ -106,7 +106,22 @@ def importance():
     return plotting.ImportanceDisplay(shares[::-1] / shares.sum(), n_features=9)
 
 
-MAKERS = (gram, spectrum, error_memory, alpha_path, frontier, posterior, importance)
+def learning():
+    ends = np.array([1.0, 0.03, *np.logspace(0, 3, 10)])
+    start = np.full(12, 10.0)
+    values = start * (ends / start) ** np.array([[0.5], [0.9], [1.1], [1.0]])
+    return plotting.LearningDisplay(
+        values,
+        [500, 2000, 3000, 3000],
+        2,
+        names=["signal variance", "noise", *(f"lengthscale[{i}]" for i in range(10))],
+        losses=[0.5, 0.4, 0.3, 0.31],
+        starts=values[0] * np.array([[1.0], [1.5], [0.4]]),
+        start_losses=[0.5, 0.6, 0.7],
+    )
+
+
+MAKERS = (gram, spectrum, error_memory, alpha_path, frontier, posterior, importance, learning)
 CASES = {make.__name__: make for make in MAKERS}
 
 

@@ -71,8 +71,7 @@ class Learned:
     converged: bool
     at_bounds: tuple[int, ...]  #: indices of the entries of θ that ended at a bound
     n_rows: int  #: rows of that stage
-    restarts: tuple[float, ...]  #: the likelihood that each start of the first stage reached
-    restart_losses: tuple[float, ...] = ()  #: the loss on left-out rows of each, where it chose between them
+    starts: tuple[LearningStage, ...]  #: where each start of the first stage ended
     stages: tuple[LearningStage, ...] = ()
     interrupted: bool = False  #: whether Ctrl-C ended learning early, at the best θ so far
 
@@ -167,8 +166,7 @@ def learn(
     bounds = start[:, None] + settings.log_factors
     prior = _prior(hyper, weak=settings.weak_prior)
     stages: list[LearningStage] = []
-    restarts: tuple[float, ...] = ()
-    restart_losses: tuple[float, ...] = ()
+    starts_reached: tuple[LearningStage, ...] = ()
     iterations, interrupted = 0, False
     ends: list[Run] = []
     try:
@@ -184,25 +182,19 @@ def learn(
                 ]
             runs = [climb(tells, first, bounds, settings, objective.n_rows) for first in starts]
             scores = [np.nan if judge is None else judge(hyper.at(one.theta)) for one in runs]
-            order = [-one.value for one in runs] if judge is None else scores
-            number = int(np.argmin(order))
-            run, loss = runs[number], scores[number]
-            ends.append(run)
-            if not restarts:
-                restarts, restart_losses = tuple(one.value for one in runs), tuple(scores)
+            reached = tuple(
+                LearningStage(
+                    *(objective.n_rows, objective.n_blocks, one.theta, one.value),
+                    *(one.evaluations, one.converged, loss),
+                )
+                for one, loss in zip(runs, scores, strict=True)
+            )
+            number = int(np.argmin([-one.value for one in runs] if judge is None else scores))
+            ends.append(runs[number])
+            starts_reached = starts_reached or reached
             iterations += sum(one.iterations for one in runs)
             evaluations = sum(one.evaluations for one in runs)
-            stages.append(
-                LearningStage(
-                    objective.n_rows,
-                    objective.n_blocks,
-                    run.theta,
-                    run.value,
-                    evaluations,
-                    run.converged,
-                    loss,
-                )
-            )
+            stages.append(replace(reached[number], evaluations=evaluations))
     except Interrupted as stop:
         interrupted = True
         theta, value = (stop.best, stop.value) if stop.value > -FAILED else (start, -FAILED)
@@ -217,8 +209,7 @@ def learn(
         best.converged,
         _at_bounds(best.theta, bounds),
         best.n_rows,
-        restarts,
-        restart_losses,
+        starts_reached,
         tuple(stages),
         interrupted,
     )

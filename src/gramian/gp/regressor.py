@@ -119,7 +119,8 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     n_iter_ : int
         Iterations of L-BFGS in all stages, at least 1.
     learning_, optimizer_report_ : Learned or None
-        Every start and stage with rows, θ, likelihood and loss on left-out rows; convergence, bounds.
+        Every start and stage with rows, θ, likelihood and loss on left-out rows; convergence, bounds. Drawn
+        by :class:`gramian.plotting.LearningDisplay`.
     calibration_ : BandCheck
         Errors and deviations on rows that the mean had not seen: ``coverage(0.9)`` of the Gaussian band,
         ``nlpd``, ``rmse``, ``pit``, ``spread`` and ``scale``, the factor of ``calibration``. Beyond 2,000

@@ -14,6 +14,7 @@ from gramian.plotting.gram import GramDisplay
 from gramian.plotting.gram import colour_range as colour_range
 from gramian.plotting.gram import error_texts as error_texts
 from gramian.plotting.importance import ImportanceDisplay
+from gramian.plotting.learning import LearningDisplay
 from gramian.plotting.posterior import PosteriorDisplay
 from gramian.plotting.spectrum import SpectrumDisplay
 
@@ -24,6 +25,7 @@ __all__ = [
     "FrontierDisplay",
     "GramDisplay",
     "ImportanceDisplay",
+    "LearningDisplay",
     "PosteriorDisplay",
     "SpectrumDisplay",
 ]
