@@ -1,4 +1,4 @@
-"""What constants that were chosen by hand change: errors and seconds at half and at twice the value.
+"""Effects of the constants that were chosen by hand: errors and seconds at half and at twice the value.
 
 GRAMIAN_DATA=folder python benchmarks/constants.py [--folders gp,exact] [--workers 2]
 

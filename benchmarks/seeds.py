@@ -1,4 +1,4 @@
-"""How far scores move with ``random_state`` alone: the same rows, ten seeds, gramian and LightGBM.
+"""Spread of scores over ``random_state`` alone: the same rows, ten seeds, gramian and LightGBM.
 
 GRAMIAN_DATA=folder python benchmarks/seeds.py [--sets adult,cadata] [--seeds 10]
 

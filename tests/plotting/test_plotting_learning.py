@@ -43,10 +43,21 @@ def test_lines_and_marks_are_the_stages_and_starts_of_the_model():
     assert display.names == ["signal variance", "lengthscale of age", "lengthscale of income", "noise"]
     assert display.mark_.get_xdata()[0] == display.chosen
     np.testing.assert_allclose(learned.stages[display.chosen].theta, gp.theta_, rtol=1e-9)
+    # Of so few rows none are left out, so that there are no losses to tell.
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["500", "620"]
+    assert display.ax_.get_title(loc="left") == f"Kept: stage {display.chosen + 1} of 2"
+
+
+def test_losses_are_told():
+    display = LearningDisplay(
+        *([[1.0], [2.0]], [500, 3000], 1),
+        losses=[0.5, -0.25],
+        starts=[[1.0], [3.0]],
+        start_losses=[0.5, 0.75],
+    ).plot()
     ticks = [text.get_text() for text in display.ax_.get_xticklabels()]
-    assert ticks[0].startswith("500\nloss ")
-    title = display.ax_.get_title(loc="left")
-    assert title.startswith(f"Kept: stage {display.chosen + 1} of {len(learned.stages)}; starts reached loss")
+    assert ticks == ["500\nloss 0.5", "3,000\nloss −0.25"]
+    assert display.ax_.get_title(loc="left") == "Kept: stage 2 of 2; starts reached losses of 0.5, 0.75"
 
 
 def test_a_model_of_one_stage_without_other_starts():
