@@ -26,7 +26,7 @@ from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.training import boosting
 from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, TreeSetting, with_boosting
 from gramian.tables.training.fit import LastFit
-from gramian.tables.training.gain import adds
+from gramian.tables.training.gain import adds, mean_of
 
 QUICK = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0, "n_jobs": 1}
 
@@ -229,7 +229,12 @@ def last(values, boosted_values):
     return LastFit((), (), held, values, (), "").beside(None, boosted_values)
 
 
-def test_the_share_of_numbers_is_the_best_on_held_out_rows():
+def least_squares_share(a, b):
+    """The share s of least mean of ((1 − s) a + s b)², within 0 and 1."""
+    return np.clip(np.mean(a * (a - b)) / np.mean((a - b) ** 2), 0.0, 1.0)
+
+
+def test_the_share_of_numbers_is_the_best_on_held_out_rows_shrunk_to_a_half():
     rng = np.random.default_rng(0)
     y, ours, trees = (rng.standard_normal((500, 1)) for _ in range(3))
 
@@ -239,7 +244,12 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows():
     fit = LastFit((), (), np.arange(500), y + ours, (), "")
     found = fit.beside("trees", y + 2.0 * trees).mixed(loss)
     a, b = ours[:, 0], 2.0 * trees[:, 0]
-    assert found.share == pytest.approx(np.mean(a * (a - b)) / np.mean((a - b) ** 2), abs=1e-3)
+    parts = np.array_split(np.arange(500), 20)
+    left = [least_squares_share(np.delete(a, part), np.delete(b, part)) for part in parts]
+    error = np.sqrt(19 * np.var(left))
+    trust = 1.0 / error**2 / (1.0 / error**2 + 1.0 / 0.25**2)
+    best = least_squares_share(a, b)
+    assert found.share == pytest.approx(trust * best + (1.0 - trust) * 0.5, abs=1e-3)
     np.testing.assert_allclose(found.values, y + (1 - found.share) * ours + found.share * 2.0 * trees)
     parts = found.contributions
     assert parts.kernel == pytest.approx(np.mean(a**2))
@@ -250,6 +260,27 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows():
     assert other.boosted is None
     assert not other.contributions.kept
     np.testing.assert_array_equal(other.values, fit.values)
+
+
+def test_models_that_few_rows_do_not_tell_apart_have_near_equal_shares():
+    rng = np.random.default_rng(1)
+    y = rng.standard_normal((20, 1))
+    # The second is right on one row with a great target, and worse on the others.
+    y[0], ours, trees = 30.0, y + 1.0, y + 1.5
+    ours[0], trees[0] = 20.0, 30.0
+
+    def loss(values, held):
+        return float(np.mean((values - y[held]) ** 2))
+
+    assert least_squares_share((ours - y)[:, 0], (trees - y)[:, 0]) > 0.8
+    assert 0.4 < mean_of(ours, trees, np.arange(20), loss)[0] < 0.65
+    many, number = np.arange(20_000) % 20, np.arange(20_000)
+
+    def loss_of_many(values, held):
+        return float(np.mean((values - y[many][held]) ** 2))
+
+    assert mean_of(ours[many], trees[many], number, loss_of_many)[0] > 0.8
+    assert mean_of(ours[:1], trees[:1], np.arange(1), loss)[0] == 0.5
 
 
 def test_kernel_models_that_hardly_lower_the_loss_are_not_asked():

@@ -56,8 +56,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     20,000 rows then refine the metric. The last model is fitted to all rows, exactly if memory holds half of
     the Gram matrix K, else on multi-resolution operators. A fifth of the rows (4,000 at most) is held out to
     choose its penalty and added afterwards. If a Laplacian and a Euclidean kernel come near each other, the
-    model is their mean, with the weights that do best on the held-out rows. Gradient boosting joins the mean
-    where it makes these errors smaller: trees and kernels err on different rows.
+    model is their mean, with weights from the held-out rows. Gradient boosting joins the mean unless these
+    rows give it less than a tenth: trees and kernels err on different rows.
 
     Parameters
     ----------

@@ -16,9 +16,10 @@ class Contributions:
 
     kernel : of the kernel models alone.
     boosting : of boosting alone.
-    both : of their mix with the best weights.
+    both : of their mix.
     error : standard error of kernel − both.
-    kept : whether boosting is in the model, as the difference is larger than that.
+    kept : whether boosting is in the model: of classes if the difference is larger than its error, of numbers
+        if its share in the mean is a tenth or more.
     """
 
     kernel: float

@@ -25,7 +25,7 @@ from gramian.tables.importance.permutation import HeldOutModel
 from gramian.tables.importance.unseen import BoostedUnseen
 from gramian.tables.ridge_mean import RidgeMean, ridge_estimator
 from gramian.tables.training.boosting import LEAST_ROWS, with_boosting
-from gramian.tables.training.gain import Gain, HeldLoss, adds, best_share
+from gramian.tables.training.gain import Gain, HeldLoss, adds, mean_of
 from gramian.tables.training.member import (
     Member,
     all_in_time,
@@ -48,7 +48,8 @@ ROUND_BYTES = 64
 #: Chosen by hand.
 BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
-#: one's. It is left out if its weight in the mean comes out below the second number. Chosen by hand.
+#: one's. It is left out if its weight in the mean comes out below the second number, and boosting of numbers
+#: too. Chosen by hand.
 NEAR, LEAST_SHARE = 1.1, 0.1
 #: With less time than this many rows need, no rounds are run. Chosen by hand.
 LEAST_ROUND_ROWS = 500
@@ -109,7 +110,7 @@ class LastFit:
         return replace(self, boosted=boosted, boosted_values=values[self.held], boosted_unseen=unseen)
 
     def mixed(self, loss: HeldLoss) -> LastFit:
-        """Return the mean of numbers with boosting, if that clearly lowers the held-out loss, else without.
+        """Return the mean of numbers with boosting, unless its share comes out below a tenth.
 
         Boosting has the weight 1 if the kernel models lower its loss by less than 0.2 %. The values are those
         of the mean.
@@ -117,11 +118,11 @@ class LastFit:
         if self.boosted is None or self.boosted_values is None:
             return self
         other = self.boosted_values.reshape(self.values.shape)
-        share, both = best_share(self.values, other, self.held, loss)
+        share, both = mean_of(self.values, other, self.held, loss)
         gain = Gain.of_values(self.values, both, self.held, loss)
         kernel, boosting, mix = (loss(values, self.held) for values in (self.values, other, both))
-        parts = Contributions(kernel, boosting, mix, gain.error, gain.clear)
-        if not gain.clear:
+        parts = Contributions(kernel, boosting, mix, gain.error, share >= LEAST_SHARE)
+        if not parts.kept:
             return replace(self, boosted=None, contributions=parts)
         if parts.boosting_alone:
             share, both = 1.0, other
@@ -345,7 +346,7 @@ def _rounds(
 
 
 def _average(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
-    """Return the weighted mean of one or two models, with the weights that do best on the held-out rows."""
+    """Return the weighted mean of one or two models, with weights from the held-out rows."""
     if any(len(each.held) != len(members[0].held) for each in members):
         members = [_narrow(each, held) for each in members]
     first, second = members[0], members[-1]
@@ -353,7 +354,7 @@ def _average(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     if first is second:
         return LastFit((first,), (1.0,), held, first.values, first.rounds, first.short)
 
-    share, mean = best_share(first.values, second.values, held, loss)
+    share, mean = mean_of(first.values, second.values, held, loss)
     short = first.short or second.short
     if share < LEAST_SHARE:
         return LastFit((first,), (1.0,), held, first.values, first.rounds, short)
