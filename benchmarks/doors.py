@@ -4,7 +4,7 @@ python benchmarks/doors.py
 
 Writes every block between ``<!-- measured: NAME -->`` and ``<!-- end -->`` of the README and of docs/ whose
 name is in BLOCKS, and measures nothing. The results are those of tables.py, frontier.py, side_by_side.py,
-gp.py, row_scale.py, spatial.py, seeds.py, constants.py and reproduce.py; run this after any of them.
+gp.py, row_scale.py, spatial.py, seeds.py and reproduce.py; run this after any of them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ import numpy as np
 
 HERE = Path(__file__).parent
 ROOT, RESULTS = HERE.parent, HERE / "results"
-#: Constants of a table.
-SHOWN = 20
 MARKED = re.compile(r"(<!-- measured: ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -260,55 +258,25 @@ def seeds(docs: str) -> list[str]:
     """Return the table of scores over seeds: the deviation as a share of the mean, and the whole range."""
     lines = stored("seeds.jsonl")
     rows = ["| set | gramian, mean | deviation | LightGBM, mean | deviation |", "|---|---|---|---|---|"]
-    wins = 0
+    wins, ratios = 0, []
     for ours, theirs in zip(lines[::2], lines[1::2], strict=True):
         cells = []
         for line in (ours, theirs):
             every = np.array(line["scores"])
             cells.append((every.mean(), every.std(ddof=1) / every.mean()))
         wins += cells[0][1] <= cells[1][1]
+        ratios.append(cells[0][1] / cells[1][1])
         told = " | ".join(f"{mean:.4f} | {100 * spread:.2f} %" for mean, spread in cells)
         rows.append(f"| {ours['set']} | {told} |")
     count = len(lines[0]["scores"])
     said = (
-        f"With {count} seeds gramian's score moves at most as much as LightGBM's on {wins} of "
-        f"{len(lines) // 2} sets."
+        f"With {count} seeds gramian's score moves more than LightGBM's on {len(ratios) - wins} of "
+        f"{len(ratios)} sets; the ratio of the deviations is {max(ratios):.1f} at most, "
+        f"{np.exp(np.mean(np.log(ratios))):.2f} in the geometric mean."
     )
-    origin = f"Commit {lines[0]['commit']}, {lines[0]['date']}, {lines[0]['machine']}."
+    commits = ", ".join(sorted({line["commit"] for line in lines}))
+    origin = f"Commits {commits}; {lines[0]['date']}, {lines[0]['machine']}."
     return [said, "", *rows, "", origin]
-
-
-def constants(docs: str) -> list[str]:
-    """Return the constants chosen by hand whose half or double changes an error noticeably."""
-    lines, least = stored("constants.jsonl"), 0.02
-    told: list[tuple[float, str]] = []
-    refused = 0
-    for line in lines:
-        usual, cells, most = np.array(line["usual"]["errors"]), [], 0.0
-        for way in ("half", "twice"):
-            if "failed" in line[way]:
-                refused += 1
-                cells.append("refused")
-                continue
-            ratios = np.array(line[way]["errors"]) / usual
-            furthest = float(ratios[np.abs(np.log(ratios)).argmax()])
-            most = max(most, abs(float(np.log(furthest))))
-            cells.append(f"{furthest:.3f}")
-        if most > np.log1p(least):
-            where = line["module"].removeprefix("gramian.").replace(".", "/")
-            told.append(
-                (most, f"| `{where}.py`: `{line['name']}` | {line['value']:g} | {' | '.join(cells)} |")
-            )
-    told.sort(reverse=True)
-    said = (
-        f"Of {len(lines)} such constants, {len(told)} change an error by more than {least:.0%} at half or at "
-        f"twice the value; {refused} of the {2 * len(lines)} values are refused or take more than a minute. "
-        "The numbers are the error that changes most, over what it is with the constant as it stands; the "
-        f"{SHOWN} that change most are shown."
-    )
-    origin = f"Commit {lines[0]['commit']}, {lines[0]['date']}, {lines[0]['machine']}."
-    head = ["| constant | value | at half | at twice |", "|---|---|---|---|"]
-    return [said, "", *head, *(row for _, row in told[:SHOWN]), "", origin]
 
 
 #: By the name in the marker; each takes the way from the page to the folder of the pages.
@@ -320,7 +288,6 @@ BLOCKS: dict[str, Callable[[str], list[str]]] = {
     "row-scale": row_scale,
     "spatial": spatial,
     "seeds": seeds,
-    "constants": constants,
 }
 
 

@@ -44,7 +44,8 @@ class Predictor:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the kernel tiles."""
-        return self.columns[0].dtype
+        tiles: np.dtype[Any] = self.columns[0].dtype
+        return tiles
 
     def on(self, kernel: Kernel) -> Predictor:
         """Return the predictor with k(·, Z) evaluated by ``kernel``, which may be bound to other rows."""

@@ -151,7 +151,7 @@ def _joined_points(points: Sequence[Rows], run: range) -> Rows:
     """Return the landmarks of all blocks of a run, stacked."""
     own: list[Any] = [points[s] for s in run]
     if len(own) == 1:
-        return own[0]
+        return points[run[0]]
     if any(sp.issparse(part) for part in own):
         return sp.vstack([sp.csr_array(part) for part in own], format="csr")
     joined: Array = np.concatenate(own)

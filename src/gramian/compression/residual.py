@@ -35,7 +35,7 @@ class Leftover:
     @property
     def final(self) -> Float64Array:
         """diag(K − K̃)."""
-        return self.levels[-1]
+        return np.asarray(self.levels[-1])
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def core_root(core: CoupledCore) -> Float64Array:
     """Return the symmetric square root of the core, with a warning if negative eigenvalues were clipped."""
     values, vectors = np.linalg.eigh(core.to_dense())
     positive, _ = clip_negative(values, "the core", whitened=core.psd)
-    return (vectors * np.sqrt(positive)) @ vectors.T
+    return np.asarray((vectors * np.sqrt(positive)) @ vectors.T)
 
 
 def sparse_features(

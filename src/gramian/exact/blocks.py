@@ -97,11 +97,10 @@ def _squares(points: Rows, kernel: Kernel, row: int) -> Float64Array:
     one = points[[row]]
     if isinstance(kernel, Precomputed):
         diagonal = kernel.diagonal(points)
-        return (
-            diagonal - 2.0 * np.asarray(kernel(points, one, dtype=np.float64, n_jobs=1))[:, 0] + diagonal[row]
-        )
+        products = np.asarray(kernel(points, one, dtype=np.float64, n_jobs=1))[:, 0]
+        return np.asarray(diagonal - 2.0 * products + diagonal[row])
     if sp.issparse(points):
         norms = squared_norms(points)
-        return norms - 2.0 * inner_product(points, one)[:, 0] + norms[row]
+        return np.asarray(norms - 2.0 * inner_product(points, one)[:, 0] + norms[row])
     gap = np.asarray(points, np.float64) - np.asarray(one, np.float64)
     return np.asarray(np.einsum("ij,ij->i", gap, gap))

@@ -72,7 +72,7 @@ class FoldModels:
     def offsets(self) -> Float64Array:
         """The intercepts of the last fit, (models, outputs)."""
         assert self.coefficients is not None, "fit first"
-        return self._start + SPREAD * self.coefficients.sum(axis=0)
+        return np.asarray(self._start + SPREAD * self.coefficients.sum(axis=0))
 
     def fit(self, penalty: float) -> Float64Array:
         """Minimise for this penalty; return the values f of all rows by each model, (n, models, outputs)."""
@@ -128,11 +128,11 @@ class FoldModels:
 
     def _times(self, c: Float64Array) -> Float64Array:
         """Return (K + SPREAD·11ᵀ) c, (n, models, outputs)."""
-        return self.product(c.reshape(len(c), -1)).reshape(c.shape) + SPREAD * c.sum(axis=0)
+        return np.asarray(self.product(c.reshape(len(c), -1)).reshape(c.shape) + SPREAD * c.sum(axis=0))
 
     def _objective(self, c: Float64Array, image: Float64Array, penalty: float) -> Float64Array:
         losses = self.loss.loss(image + self._start, self.targets[:, None, :])
-        return (self._weights * losses).sum(axis=0) + 0.5 * penalty * _inner(c, image)
+        return np.asarray((self._weights * losses).sum(axis=0) + 0.5 * penalty * _inner(c, image))
 
 
 def left_out(values: Float64Array, folds: Sequence[IntArray]) -> Float64Array:
@@ -156,7 +156,7 @@ def _log_slope(values: Float64Array, targets: Float64Array) -> tuple[Float64Arra
 def _apply_curvature(chances: Float64Array, values: Float64Array) -> Float64Array:
     if values.shape[-1] == 1:
         return chances * (1.0 - chances) * values
-    return chances * (values - (chances * values).sum(axis=-1, keepdims=True))
+    return np.asarray(chances * (values - (chances * values).sum(axis=-1, keepdims=True)))
 
 
 def _log_odds(mean: Float64Array) -> Float64Array:

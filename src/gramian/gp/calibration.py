@@ -57,7 +57,7 @@ class BandCheck:
     def spread(self) -> Float64Array:
         """Factor on all deviations, for each output, that gives the scores a mean square of 1: (outputs,)."""
         squares = np.square(self.scores).sum(axis=0)
-        return np.sqrt((squares + AGREEING_ROWS) / (len(self.errors) + AGREEING_ROWS))
+        return np.asarray(np.sqrt((squares + AGREEING_ROWS) / (len(self.errors) + AGREEING_ROWS)))
 
     @property
     def scaled_nlpd(self) -> float:
@@ -71,7 +71,9 @@ class BandCheck:
         The second is the logarithm of ``rmse`` and a constant. Where targets have heavy tails, the density
         alone prefers deviations that differ from row to row to a mean that errs less.
         """
-        return 0.5 * (self.scaled_nlpd + np.log(max(self.rmse, 1e-300)) + 0.5 * (1.0 + np.log(2 * np.pi)))
+        return float(
+            0.5 * (self.scaled_nlpd + np.log(max(self.rmse, 1e-300)) + 0.5 * (1.0 + np.log(2 * np.pi)))
+        )
 
     def _density(self, factor: Float64Array) -> float:
         wide = self.deviations[:, None] * factor

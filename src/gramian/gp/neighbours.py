@@ -200,4 +200,4 @@ def neighbour_bytes(n_rows: int, n_features: int, n_outputs: int, n_threads: int
 def _least_noise(kernel: Kernel, points: Float64Array) -> float:
     """Return the least noise with which solving for rows that repeat keeps a third of the digits."""
     size = float(kernel.diagonal(points[:DIAGONAL_ROWS]).mean())
-    return float(np.finfo(np.float64).eps) ** (2.0 / 3.0) * size
+    return float(float(np.finfo(np.float64).eps) ** (2.0 / 3.0) * size)

@@ -69,4 +69,4 @@ def _times(rows: Rows, scale: Float64Array) -> Rows:
 def residual_diagonal(kernel: Kernel, X: Rows, F: Float64Array) -> Float64Array:
     """Return D = max(k(x, x) − ‖f(x)‖², 0), the variance that the features do not represent."""
     left = kernel.diagonal(X) - np.einsum("ij,ij->i", F, F)
-    return np.maximum(left, 0.0)
+    return np.asarray(np.maximum(left, 0.0))

@@ -276,7 +276,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         mean, unit = self._mean_and_unit(X)
         ends = np.stack([mean - factor * unit, mean + factor * unit], axis=-1)
         ends = ends * self._y_std[:, None] + self._y_mean[:, None]
-        return ends[:, 0] if self._flat else ends
+        return np.asarray(ends[:, 0] if self._flat else ends)
 
     def predict_quantiles(self, X: Any, quantiles: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Float64Array:
         """Return quantiles of a new observation at each row, (n, quantiles) or (n, outputs, quantiles).
@@ -294,7 +294,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         found = (mean[:, :, None] + unit[:, :, None] * factors.T) * self._y_std[:, None]
         found += self._y_mean[:, None]
         found = found[:, 0] if self._flat else found
-        return found[..., 0] if single else found
+        return np.asarray(found[..., 0] if single else found)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Float64Array:
         """Return joint draws of f at a few rows, shape (n, n_samples) or (n, outputs, n_samples).

@@ -45,7 +45,7 @@ class RowScale:
 
     def factor(self, means: Float64Array, deviations: Float64Array) -> Float64Array:
         """Return the factors (n, outputs) of rows with these means (n, outputs) and deviations (n,)."""
-        return np.exp(np.einsum("inj,ij->nj", self.terms(means, deviations), self.weights))
+        return np.asarray(np.exp(np.einsum("inj,ij->nj", self.terms(means, deviations), self.weights)))
 
     def terms(self, means: Float64Array, deviations: Float64Array) -> Float64Array:
         """Return 1, a, m and m² − 1 of each row and output, (4, n, outputs)."""

@@ -182,4 +182,5 @@ def _asked_builder(chosen: Any) -> Builder:
             "gramian.MultiResolution(root_rank=300, rank=50, n_blocks=80)." + did_you_mean(chosen, names)
         )
     builder: Any = chosen._builder()  # type: ignore[attr-defined]
-    return replace(builder, oversampling=1.0) if hasattr(builder, "oversampling") else builder
+    made: Builder = replace(builder, oversampling=1.0) if hasattr(builder, "oversampling") else builder
+    return made

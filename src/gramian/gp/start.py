@@ -70,7 +70,8 @@ def start_kernel(
                 "ard=True goes with a kernel's name. Give an instance its lengthscales, one for each "
                 "feature: 1.0 * gm.Gaussian((1.0, 2.0))."
             )
-        return kernel
+        given: Kernel = kernel
+        return given
     d = source.shape[1]
     if not hasattr(kernel, "lengthscale"):
         return Scaled(1.0, kernel)
@@ -90,14 +91,15 @@ def _variances(rows: Any) -> Float64Array:
     mean = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
     if hasattr(rows, "multiply"):
         square = np.asarray(rows.multiply(rows).mean(axis=0, dtype=np.float64)).ravel()
-        return np.maximum(square - mean**2, 0.0)
+        return np.asarray(np.maximum(square - mean**2, 0.0))
     return np.asarray(np.square(rows - mean).mean(axis=0), np.float64)
 
 
 def checked_optimizer(chosen: Any) -> str | Optimizer | None:
     """Check the parameter ``optimizer``: a known name, a function, or None."""
     if chosen is None or callable(chosen) or (isinstance(chosen, str) and chosen in OPTIMIZERS):
-        return chosen
+        known: str | Optimizer | None = chosen
+        return known
     raise InputError(
         f"optimizer={chosen!r} is unknown. Give 'lbfgs', a callable, or None to keep the parameters."
         + did_you_mean(chosen, OPTIMIZERS)

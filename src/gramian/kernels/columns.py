@@ -84,8 +84,8 @@ def squared_norms(X: Rows, weights: FloatArray | None = None) -> Float64Array:
         return np.asarray(square.sum(axis=1), np.float64).ravel()
     wide = np.asarray(X, np.float64)
     if weights is None:
-        return np.einsum("ij,ij->i", wide, wide)
-    return np.einsum("ij,ij->i", wide, wide * weights)
+        return np.asarray(np.einsum("ij,ij->i", wide, wide))
+    return np.asarray(np.einsum("ij,ij->i", wide, wide * weights))
 
 
 def scaled_columns(X: Any, scale: FloatArray) -> Rows:

@@ -125,14 +125,14 @@ def _by_feature(kernel: Kernel, X: Float64Array, Z: Float64Array, weights: Float
         return _by_differences(X, Z, weights * power_slope(kernel, X, Z), power)
     if type(kernel) in OF_PRODUCTS:
         slope = weights * OF_PRODUCTS[type(kernel)](kernel, X @ Z.T)
-        return -2.0 * np.einsum("if,if->f", X, slope @ Z)
+        return np.asarray(-2.0 * np.einsum("if,if->f", X, slope @ Z))
     center = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
     X, Z = X - center, Z - center
     rule = of_squares(kernel)
     assert rule is not None  # checked by _differentiable
     slope = weights * rule(kernel, squared_distances(X, Z))
     down, along = slope.sum(axis=1), slope.sum(axis=0)
-    return -2.0 * (down @ (X * X) + along @ (Z * Z) - 2.0 * np.einsum("if,if->f", X, slope @ Z))
+    return np.asarray(-2.0 * (down @ (X * X) + along @ (Z * Z) - 2.0 * np.einsum("if,if->f", X, slope @ Z)))
 
 
 def _by_differences(X: Float64Array, Z: Float64Array, weighted: Float64Array, p: float) -> Float64Array:

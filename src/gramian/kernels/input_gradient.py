@@ -204,4 +204,4 @@ def _of_angles(
     cosines = _weighted(X @ Z.T, weights)
     ones = np.ones_like(cosines) if weights is None else weights
     gradient = _against(ones, Z, kappa) - X[:, :, None] * (cosines @ kappa)[:, None, :]
-    return gradient * inverse[:, None, None]
+    return np.asarray(gradient * inverse[:, None, None])

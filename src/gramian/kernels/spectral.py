@@ -193,4 +193,4 @@ def share_out(total: int, weights: Float64Array) -> IntArray:
     shares = (total - len(weights)) * weights / weights.sum()
     counts = np.floor(shares).astype(np.intp)
     counts[np.argsort(counts - shares, kind="stable")[: total - len(weights) - counts.sum()]] += 1
-    return counts + 1
+    return np.asarray(counts + 1)

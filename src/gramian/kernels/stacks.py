@@ -58,7 +58,7 @@ def _euclidean(kernel: EuclideanKernel, points: Array, dtype: np.dtype[Any]) -> 
     if kernel._factor < 0:
         np.negative(tile, out=tile)
     kernel._map(tile)
-    return tile
+    return np.asarray(tile)
 
 
 def stacked_contraction(
@@ -81,11 +81,14 @@ def stacked_contraction(
         return np.concatenate(parts)
     slope = of_squares(kernel)
     if slope is None:
-        return np.sum([contract(kernel, x, x, w) for x, w in zip(points, weights, strict=True)], axis=0)
+        return np.asarray(
+            np.sum([contract(kernel, x, x, w) for x, w in zip(points, weights, strict=True)], axis=0)
+        )
     x = (points - points[:, :1]) / lengthscale_array(kernel.lengthscale, points.shape[2])  # type: ignore[attr-defined]
     square = np.einsum("bmd,bmd->bm", x, x)
     distance = square[:, :, None] + square[:, None, :] - 2.0 * (x @ x.transpose(0, 2, 1))
     distance[:, np.arange(x.shape[1]), np.arange(x.shape[1])] = 0.0
     S = weights * slope(kernel, np.maximum(distance, 0.0))
     each = -4.0 * (np.einsum("bi,bif->f", S.sum(axis=2), x * x) - np.einsum("bif,bif->f", x, S @ x))
-    return each if isinstance(kernel.lengthscale, tuple) else each.sum(keepdims=True)  # type: ignore[attr-defined]
+    per_feature = isinstance(kernel.lengthscale, tuple)  # type: ignore[attr-defined]
+    return np.asarray(each if per_feature else each.sum(keepdims=True))

@@ -118,7 +118,7 @@ def _squares(rows: Rows) -> FloatArray:
     if sp.issparse(rows):
         squares: FloatArray = np.asarray(rows.multiply(rows).sum(axis=1), rows.dtype).ravel()
         return squares
-    return np.einsum("ij,ij->i", rows, rows)
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def _centers(sample: Rows, count: int, method: str, rounds: int, rng: np.random.Generator) -> FloatArray:
@@ -152,7 +152,7 @@ def _centers(sample: Rows, count: int, method: str, rounds: int, rng: np.random.
         # Fewer distinct rows than clusters give empty clusters, which are dropped below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(points)
-    return (model.cluster_centers_ + offset).astype(sample.dtype, copy=False)
+    return np.asarray((model.cluster_centers_ + offset).astype(sample.dtype, copy=False))
 
 
 def farthest_first(points: Rows, count: int, rng: np.random.Generator) -> tuple[list[int], list[float]]:

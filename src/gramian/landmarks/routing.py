@@ -188,7 +188,7 @@ class FeaturePartition(Partition):
     @property
     def n_blocks(self) -> int:
         """Number of centres."""
-        return self.weights.shape[1]
+        return int(self.weights.shape[1])
 
     def on(self, kernel: Kernel) -> FeaturePartition:
         """Return the partition with k(·, Z) of this kernel value."""
@@ -198,7 +198,7 @@ class FeaturePartition(Partition):
         return self.columns.n_columns + self.n_blocks
 
     def _route_tile(self, X: Rows) -> IntArray:
-        return (self.columns(X) @ self.weights).argmax(axis=1)
+        return np.asarray((self.columns(X) @ self.weights).argmax(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +318,7 @@ def dots(points: Rows, directions: FloatArray, at: IntArray) -> FloatArray:
     CSR rows are not centred and multiplied in float64, because the offset's product is subtracted afterwards.
     """
     if not sp.issparse(points):
-        return np.einsum("ij,ij->i", points, directions[at])
+        return np.asarray(np.einsum("ij,ij->i", points, directions[at]))
     row = np.repeat(np.arange(points.shape[0]), np.diff(points.indptr))
     products = points.data * directions[at[row], points.indices].astype(np.float64)
     sums: FloatArray = np.bincount(row, products, points.shape[0]).astype(np.float64, copy=False)

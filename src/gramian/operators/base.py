@@ -229,7 +229,7 @@ class SymmetricOperator(Operator):
 def _row_sums(block: Float64Array, scale: float) -> Float64Array:
     """Return the row sums of squares, with those off the diagonal multiplied by ``scale``."""
     diagonal = np.diagonal(block) ** 2
-    return scale * (np.einsum("ij,ij->i", block, block) - diagonal) + diagonal
+    return np.asarray(scale * (np.einsum("ij,ij->i", block, block) - diagonal) + diagonal)
 
 
 def _numbers(numbers: Any, count: int, what: str) -> IntArray:

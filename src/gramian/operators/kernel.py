@@ -155,7 +155,7 @@ class KernelOperator(Operator):
         unit[~(unit > 0)] = 1.0
         short = (columns / unit).astype(self.tile_dtype)
         out = self._symmetric(short) if self.columns is None else self._rectangular(short)
-        return (out * unit).reshape((self.shape[0], *values.shape[1:]))
+        return np.asarray((out * unit).reshape((self.shape[0], *values.shape[1:])))
 
     def _rectangular(self, short: FloatArray) -> Float64Array:
         out = np.zeros((self.shape[0], short.shape[1]))
@@ -274,7 +274,7 @@ def triangle_bytes(n_rows: int, dtype: Any) -> int:
     """Return the bytes of the tiles of the lower half of K; tiles on the diagonal count in full."""
     whole, rest = divmod(int(n_rows), COLUMNS)
     own = whole * COLUMNS**2 + rest**2
-    return (own + n_rows**2) // 2 * np.dtype(dtype).itemsize
+    return int((own + n_rows**2) // 2 * np.dtype(dtype).itemsize)
 
 
 def _kept_bytes(n_columns: int, n_features: int) -> int:

@@ -223,7 +223,8 @@ class KernelSVC(Classifier, KernelEstimator):
     def predict_log_proba(self, X: Any) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            logs: Float64Array = np.log(self.predict_proba(X))
+        return logs
 
 
 def _hinge(targets: Float64Array, values: Float64Array) -> Float64Array:

@@ -142,7 +142,7 @@ class Problem:
         """Return the loss of each row, (n,), by which rounds of a metric are compared."""
         if self.judged is not None:
             return self.judged(targets, values)
-        return self.loss(targets.shape[1]).value(targets, values).sum(axis=1)
+        return np.asarray(self.loss(targets.shape[1]).value(targets, values).sum(axis=1))
 
 
 @dataclass(frozen=True)
