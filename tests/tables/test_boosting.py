@@ -20,7 +20,7 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import ResourceParameters
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
-from gramian.tables.boosting.boosted import UNSEEN, join_code
+from gramian.tables.boosting.boosted import UNSEEN, count_categories, join_groups
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.training import boosting
@@ -45,6 +45,7 @@ def usual(monkeypatch):
     monkeypatch.setattr(boosting, "_choose_setting", lambda settings, *_: settings[0])
     monkeypatch.setattr(boosting, "FEW", 50)
     own = {"max_leaf_nodes": SETTINGS[0].leaves, "min_samples_leaf": SETTINGS[0].leaf_rows}
+    own |= {"categorical_features": [0]}
     return COMMON | own | {"learning_rate": RATE, "warm_start": False}
 
 
@@ -67,8 +68,8 @@ def whole(n):
     return np.arange(n // 5)
 
 
-def as_trees_see(X, codes, numbers):
-    return np.column_stack([X[:, [0, 4]], np.append(numbers, 0.0)[codes]])
+def as_trees_see(X, codes, means):
+    return np.column_stack([(codes + 1) % 4, X[:, [0, 4]], np.append(means, 0.0)[codes]])
 
 
 @pytest.mark.slow
@@ -83,7 +84,7 @@ def test_numbers_are_those_of_boosting_on_joined_groups(weighted, usual):
         options = usual | {"max_iter": rounds}
         seed = int(np.random.default_rng(0).integers(2**31))
         alone = HistGradientBoostingRegressor(**options, random_state=seed)
-        rows = as_trees_see(X, codes, found.codes)
+        rows = as_trees_see(X, codes, found.means)
         np.testing.assert_allclose(
             found.of(X)[:, j], alone.fit(rows, y[:, j], weights).predict(rows), atol=1e-9
         )
@@ -92,18 +93,15 @@ def test_numbers_are_those_of_boosting_on_joined_groups(weighted, usual):
     np.testing.assert_array_equal(found.of(ArraySource(X)), found.of(X))
 
 
-def test_categories_may_be_sets(monkeypatch, usual):
-    monkeypatch.setattr(boosting, "SETTINGS", (TreeSetting(sets=True),))
+def test_trees_split_sets_of_categories(usual):
     X, codes = hot(600)
     y = X[:, 0] * (codes == 1) + (codes == 2)
     found, _ = learned(given(X, y), False, whole(600))
-    rows, rounds = as_trees_see(X, codes, [1.0, 2.0, 3.0]), len(found.trees.lengths)
-    seed = int(np.random.default_rng(0).integers(2**31))
-    alone = HistGradientBoostingRegressor(
-        **usual, max_iter=rounds, random_state=seed, categorical_features=[2]
-    )
-    np.testing.assert_array_equal(found.of(X)[:, 0], alone.fit(rows, y).predict(rows))
     assert len(found.trees.lefts) > 0
+    two = replace(found, groups=((1, 2),), means=np.zeros(2))
+    assert count_categories(found.groups) == 1
+    assert count_categories(two.groups) == 0
+    assert join_groups(X, two.groups, two.means).shape == (600, 4)
 
 
 @pytest.mark.parametrize("better", [False, True])
@@ -113,10 +111,11 @@ def test_another_setting_must_be_clearly_better(better):
     few, many = TreeSetting(leaves=2), TreeSetting(leaves=16)
     task = boosting._Task.of(given(X, y), GROUPS, False, 0)
 
-    def loss(setting):
-        return boosting._loss(task.learner(np.arange(200), setting, 0.1), np.arange(200, 300), 100)
-
-    assert boosting._choose_setting((few, many), loss, None) == (many if better else few)
+    losses = [
+        boosting._loss(task.learner(np.arange(200), setting, 0.1), np.arange(200, 300), 100)
+        for setting in (few, many)
+    ]
+    assert boosting._choose_setting((few, many), losses, None) == (many if better else few)
 
 
 @pytest.mark.slow
@@ -124,9 +123,9 @@ def test_the_code_of_a_category_is_its_mean(usual):
     X, codes = hot(600)
     y = np.array([3.0, -1.0, 1.0, 0.0])[codes]
     found, _ = learned(given(X, y), False, whole(600))
-    order = np.argsort(found.codes)
+    order = np.argsort(found.means)
     assert order.tolist() in ([1, 2, 0], [0, 2, 1])
-    assert join_code(np.zeros((1, 5)), GROUPS, found.codes)[0, 2] == 0.0
+    assert join_groups(np.zeros((1, 5)), GROUPS, found.means)[0].tolist() == [0.0] * 4
 
 
 @pytest.mark.slow
@@ -137,7 +136,7 @@ def test_classes_have_log_odds_and_unseen_ones_little(n_classes, usual):
     found = replace(learned(given(X, y), True, whole(300))[0], n_classes=n_classes)
     options = usual | {"max_iter": len(found.trees.lengths)}
     seed = int(np.random.default_rng(0).integers(2**31))
-    rows = as_trees_see(X, codes, found.codes)
+    rows = as_trees_see(X, codes, found.means)
     alone = HistGradientBoostingClassifier(**options, random_state=seed).fit(rows, y)
     p = np.clip(alone.predict_proba(rows), UNSEEN, 1.0 - UNSEEN)
     if n_classes == 2:

@@ -365,7 +365,7 @@ def _scaler(parts: Parts) -> None:
 
 def _boosted(parts: Parts) -> None:
     size = sum(map(len, parts.groups))
-    check_shape("codes", parts.codes, (size,))
+    check_shape("means", parts.means, (size,))
     require(all(place >= 0 for group in parts.groups for place in group), "a group has a place below 0")
     require(all(0 <= one < parts.n_classes for one in parts.classes), "boosting has seen unknown classes")
 

@@ -16,20 +16,22 @@ from gramian.tables.boosting.trees import Trees
 
 #: Rows that boosting answers at a time, and the probability of a class that it has not seen.
 BLOCK_ROWS, UNSEEN = 2_000, 1e-4
+#: Categories of a group that any order tells apart: a split sends one of them to either side.
+BOTH = 2
 
 
 @dataclass(frozen=True)
 class Boosted:
-    """Gradient boosting on encoded and scaled rows, whose one-hot groups are one number each.
+    """Gradient boosting on encoded and scaled rows, whose one-hot groups are a number and a category each.
 
-    trees : of the rows of :func:`join_code`; groups : places of the one-hot groups; codes : a number for each
-    place of a group, one group after the other; n_classes : 0 for numbers; classes : those that the trees
-    have seen, of several classes one output each.
+    trees : of the rows of :func:`join_groups`; groups : places of the one-hot groups; means : a number for
+    each place of a group, one group after the other; n_classes : 0 for numbers; classes : those that the
+    trees have seen, of several classes one output each.
     """
 
     trees: Trees
     groups: tuple[tuple[int, ...], ...]
-    codes: Float64Array
+    means: Float64Array
     n_classes: int = 0
     classes: tuple[int, ...] = ()
 
@@ -52,7 +54,7 @@ class Boosted:
             rows = np.asarray(X.take(numbers[part]))
         else:
             rows = np.asarray(X.rows(part) if hasattr(X, "rows") else X[part])
-        values = self.trees.of(join_code(rows, self.groups, self.codes))
+        values = self.trees.of(join_groups(rows, self.groups, self.means))
         return log_odds(values, self.classes, self.n_classes) if self.n_classes else values
 
 
@@ -64,16 +66,24 @@ def log_odds(values: Float64Array, classes: tuple[int, ...], n_classes: int) -> 
     return logs[:, 1:] - logs[:, :1] if n_classes == 2 else logs
 
 
-def join_code(rows: Array, groups: tuple[tuple[int, ...], ...], codes: Float64Array) -> Float64Array:
-    """Return rows in which one column holds the code of a group's category; 0 is the code of none.
+def join_groups(rows: Array, groups: tuple[tuple[int, ...], ...], means: Float64Array) -> Float64Array:
+    """Return rows in which a group is its category, and the mean of its category.
 
-    These columns are behind the others, which keep their order.
+    First come the categories of groups that have more than two: whole numbers from 1, 0 of none. Then the
+    columns of no group in their order, and last the means, 0 of none.
     """
     grouped = np.array([place for group in groups for place in group], np.intp)
-    parts, first = [np.delete(np.asarray(rows, np.float64), grouped, axis=1)], 0
+    categories, numbers, first = [], [np.delete(np.asarray(rows, np.float64), grouped, axis=1)], 0
     for group in groups:
-        own = codes[first : first + len(group)]
         # A scaled group is 0 but for the place of its category.
-        parts.append(((rows[:, list(group)] != 0.0) @ own)[:, None])
+        at = rows[:, list(group)] != 0.0
+        if len(group) > BOTH:
+            categories.append((at @ np.arange(1.0, len(group) + 1.0))[:, None])
+        numbers.append((at @ means[first : first + len(group)])[:, None])
         first += len(group)
-    return np.hstack(parts)
+    return np.hstack([*categories, *numbers])
+
+
+def count_categories(groups: tuple[tuple[int, ...], ...]) -> int:
+    """Return the number of the first columns, which hold categories."""
+    return sum(len(group) > BOTH for group in groups)

@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from gramian.data.cells import CATEGORY
 from gramian.estimator.answers import log_probabilities
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import ResourceParameters
-from gramian.tables.boosting.boosted import Boosted, join_code, log_odds
+from gramian.tables.boosting.boosted import Boosted, count_categories, join_groups, log_odds
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
 from gramian.tables.holdout import HoldOut
@@ -49,15 +48,14 @@ TIME_SHARE, TIMED_ROUNDS, TIMED_COLUMNS = 0.2, 3, 100
 
 @dataclass(frozen=True)
 class TreeSetting:
-    """Sizes of the trees, and whether categories are sets to them or ordered by the mean of their targets."""
+    """Sizes of the trees."""
 
     leaves: int = 16
     leaf_rows: int = 10
-    sets: bool = False
 
 
-#: Settings that are compared at TRIED_RATE, the usual one first; then the best of them with categories as
-#: sets. A rate of 0.1 takes twice as long for no better choice on used_cars_us. Chosen by hand.
+#: Settings that are compared at TRIED_RATE, the usual one first. A rate of 0.1 takes twice as long for no
+#: better choice on used_cars_us. Chosen by hand.
 SETTINGS = (TreeSetting(), TreeSetting(leaves=8), TreeSetting(leaves=31, leaf_rows=20))
 TRIED_RATE = 0.2
 
@@ -106,10 +104,8 @@ def with_boosting(
         if (len(folds) + 2 + len(SETTINGS)) * least / (len(folds) + 1) <= TIME_SHARE * (until - began):
             weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
             most_tried = max(1, int(rounds * rate / TRIED_RATE))
-            loss = cache(lambda each: _loss(learner(rest, each, TRIED_RATE), folds[0], most_tried))
-            setting = _choose_setting(SETTINGS, loss, weights)
-            if any(len(group) > 2 for group in groups):  # of two levels one goes to either side anyway
-                setting = _choose_setting((setting, replace(setting, sets=True)), loss, weights)
+            losses = [_loss(learner(rest, each, TRIED_RATE), folds[0], most_tried) for each in SETTINGS]
+            setting = _choose_setting(SETTINGS, losses, weights)
         learners = [learner(np.setdiff1d(counted, fold), setting, rate) for fold in folds]
         best = _grow_rounds(learners, folds, rounds, lambda done: late(done, len(folds) + 1))
         if best is None:
@@ -154,10 +150,9 @@ def _loss(learner: _Learner, fold: IntArray, most: int) -> Float64Array:
 
 
 def _choose_setting(
-    settings: Sequence[TreeSetting], loss: Callable[[TreeSetting], Float64Array], weights: Float64Array | None
+    settings: Sequence[TreeSetting], losses: Sequence[Float64Array], weights: Float64Array | None
 ) -> TreeSetting:
-    """Return the setting of least loss if it is clearly below that of the first, else the first."""
-    losses = [loss(each) for each in settings]
+    """Return the setting of least loss if that is clearly below the first setting's, else the first."""
     means = [float(np.average(each, weights=weights)) for each in losses]
     best = int(np.argmin(means))
     return settings[best if Gain.of_rows(losses[0], losses[best], weights).clear else 0]
@@ -188,27 +183,24 @@ class _Task:
         """Return boosting of the rows with these numbers, which has not begun."""
         targets = np.asarray(self.rows.targets)[numbers]
         weights = None if self.rows.weights is None else np.asarray(self.rows.weights[numbers], np.float64)
-        if setting.sets:
-            codes = np.concatenate([np.zeros(0), *(np.arange(1.0, len(each) + 1.0) for each in self.groups)])
-        else:
-            features = [Feature("", CATEGORY, "", slice(each[0], each[-1] + 1)) for each in self.groups]
-            wanted = np.eye(self.n_classes)[targets] if self.n_classes else targets
-            means = level_means(features, self.take, numbers, wanted, weights)
-            codes = np.array([value for each in means for value in each.values])
-        X = join_code(self.take(numbers), self.groups, codes)
-        coded = np.arange(X.shape[1] - len(self.groups), X.shape[1])
+        features = [Feature("", CATEGORY, "", slice(each[0], each[-1] + 1)) for each in self.groups]
+        wanted = np.eye(self.n_classes)[targets] if self.n_classes else targets
+        found = level_means(features, self.take, numbers, wanted, weights)
+        means = np.array([value for each in found for value in each.values])
+        X = join_groups(self.take(numbers), self.groups, means)
+        categories = count_categories(self.groups)
         own = {
             "learning_rate": rate,
             "max_leaf_nodes": setting.leaves,
             "min_samples_leaf": setting.leaf_rows,
-            "categorical_features": coded if setting.sets else None,
+            "categorical_features": range(categories) if categories else None,
             "random_state": self.seed,
         }
         kind = HistGradientBoostingClassifier if self.n_classes else HistGradientBoostingRegressor
         outputs = targets.reshape(len(numbers), -1).T
         seen = tuple(np.unique(targets).tolist()) if self.n_classes else ()
         models = [kind(**COMMON, **own) for _ in outputs] if len(seen) != 1 else []
-        return _Learner(self, setting, X, outputs, weights, codes, seen, models)
+        return _Learner(self, X, outputs, weights, means, seen, models)
 
 
 @dataclass(frozen=True)
@@ -219,11 +211,10 @@ class _Learner:
     """
 
     task: _Task
-    setting: TreeSetting
     X: Float64Array
     outputs: Array
     weights: Float64Array | None
-    codes: Float64Array
+    means: Float64Array
     classes: tuple[int, ...]
     models: list[Any]
 
@@ -236,7 +227,7 @@ class _Learner:
 
     def step_seconds(self) -> float:
         """Return the seconds that STEP rounds will take, from a few rounds on part of the columns."""
-        some = replace(self, X=self.X[:, :TIMED_COLUMNS])
+        some = replace(self, X=self.X[:, : max(TIMED_COLUMNS, count_categories(self.task.groups))])
         began = time.perf_counter()
         some.grow(1)
         first = time.perf_counter() - began  # the columns are binned in it
@@ -250,7 +241,7 @@ class _Learner:
             return np.zeros(1)
         rows = self.task.rows
         weights = np.ones(len(numbers)) if rows.weights is None else rows.weights[numbers]
-        X, n_classes = join_code(self.task.take(numbers), self.task.groups, self.codes), self.task.n_classes
+        X, n_classes = join_groups(self.task.take(numbers), self.task.groups, self.means), self.task.n_classes
         if not n_classes:
             stages = zip(*(model.staged_predict(X) for model in self.models), strict=True)
             return np.array([weights @ self.row_losses(np.column_stack(z), numbers) for z in stages])
@@ -270,4 +261,4 @@ class _Learner:
     def boosted(self, rounds: int) -> Boosted:
         """Return the trees of the first rounds."""
         trees = Trees.of_boosting(self.models, rounds) if self.models else Trees.none()
-        return Boosted(trees, self.task.groups, self.codes, self.task.n_classes, self.classes)
+        return Boosted(trees, self.task.groups, self.means, self.task.n_classes, self.classes)
