@@ -255,7 +255,7 @@ def spatial(docs: str) -> list[str]:
 
 
 def seeds(docs: str) -> list[str]:
-    """Return the table of scores over seeds: the deviation as a share of the mean, and the whole range."""
+    """Return the table of scores over seeds: their means, and the deviations as shares of these."""
     lines = stored("seeds.jsonl")
     rows = ["| set | gramian, mean | deviation | LightGBM, mean | deviation |", "|---|---|---|---|---|"]
     wins, ratios = 0, []

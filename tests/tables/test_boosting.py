@@ -97,6 +97,10 @@ def test_trees_split_sets_of_categories(usual):
     X, codes = hot(600)
     y = X[:, 0] * (codes == 1) + (codes == 2)
     found, _ = learned(given(X, y), False, whole(600))
+    rows, rounds = as_trees_see(X, codes, found.means), len(found.trees.lengths)
+    seed = int(np.random.default_rng(0).integers(2**31))
+    alone = HistGradientBoostingRegressor(**usual, max_iter=rounds, random_state=seed)
+    np.testing.assert_array_equal(found.of(X)[:, 0], alone.fit(rows, y).predict(rows))
     assert len(found.trees.lefts) > 0
     two = replace(found, groups=((1, 2),), means=np.zeros(2))
     assert count_categories(found.groups) == 1

@@ -26,7 +26,7 @@ class LearningDisplay:
 
     Open marks are where the starts of the first stage ended; marks far apart, with losses alike, mean that
     the rows do not tell these optima apart. The dashed line marks the stage that was kept, the one that
-    predicts left-out rows best. Lines that still rise or fall there want more ``learning_rows``.
+    predicts left-out rows best. If lines still rise or fall there, raise ``learning_rows``.
 
     Build it with :meth:`from_estimator`; the constructor stores given numbers.
 

@@ -22,7 +22,7 @@ BOTH = 2
 
 @dataclass(frozen=True)
 class Boosted:
-    """Gradient boosting on encoded and scaled rows, whose one-hot groups are a number and a category each.
+    """Gradient boosting on encoded and scaled rows; trees see a one-hot group as its category and its mean.
 
     trees : of the rows of :func:`join_groups`; groups : places of the one-hot groups; means : a number for
     each place of a group, one group after the other; n_classes : 0 for numbers; classes : those that the
@@ -85,5 +85,5 @@ def join_groups(rows: Array, groups: tuple[tuple[int, ...], ...], means: Float64
 
 
 def count_categories(groups: tuple[tuple[int, ...], ...]) -> int:
-    """Return the number of the first columns, which hold categories."""
+    """Return how many columns hold categories; they come first."""
     return sum(len(group) > BOTH for group in groups)

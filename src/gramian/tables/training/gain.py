@@ -13,8 +13,8 @@ from gramian._typing import Float64Array, IntArray
 #: Parts of the held-out rows that are left out in turn. Chosen by hand.
 PARTS = 20
 #: Share of each of two models that no rows have compared yet, and its standard deviation. Few held-out rows
-#: with outliers tell little about the best share: over ten seeds the error on used_cars_us (5,000 rows) had a
-#: deviation of .011 with the share of least loss, and has one of .005. Chosen by hand.
+#: with outliers tell little about the best share: over ten seeds the error on used_cars_us (5,000 rows) moved
+#: by .011 with the share of least loss, and moves by .005 with one drawn to the middle. Chosen by hand.
 EVEN, SPREAD = 0.5, 0.25
 #: Function from values (held, outputs) and the numbers of the held-out rows to an error.
 HeldLoss = Callable[[Float64Array, IntArray], float]
