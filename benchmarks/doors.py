@@ -198,7 +198,7 @@ def gaussian_processes(docs: str) -> list[str]:
         rows.append(f"| {' | '.join(cells)} |")
     own = sum(error[name, "gramian"] > lowest[name] for name in sets)
     days = sorted({line["date"] for line in lines})
-    machines = ", ".join(sorted({line["machine"] for line in lines}))
+    machines = " and ".join(sorted({line["machine"] for line in lines}))
     return [
         f"Another method has a lower error than gramian on {own} of {len(sets)} sets.",
         "",

@@ -91,8 +91,8 @@ def section(full: list[Line]) -> str:
     return HEAD.format(
         threads=machine["threads"],
         rise=RISE,
-        ours=rises[OURS],
-        theirs=rises[REFERENCE],
+        ours=rises[OURS] or "none",
+        theirs=rises[REFERENCE] or "none",
         table="\n".join(table),
         origin=f"Stored run: {machine['processor']}, {machine['day']}, commits {commits}.",
     )

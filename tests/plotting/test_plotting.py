@@ -18,12 +18,6 @@ pytest.importorskip("matplotlib").use("Agg")
 from matplotlib import pyplot as plt
 
 
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def X():
     # Four well separated groups, in random order.

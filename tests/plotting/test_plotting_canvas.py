@@ -52,12 +52,6 @@ SIGHTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
-
-
 def oklab(linear):
     """Ottosson's OKLab, where a distance of 2 is just seen."""
     to_cones = [[0.41222, 0.53633, 0.05145], [0.21190, 0.68070, 0.10740], [0.08830, 0.28172, 0.62998]]

@@ -17,12 +17,6 @@ from matplotlib import pyplot as plt
 from gramian.plotting import ImportanceDisplay
 
 
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def model():
     rng = np.random.default_rng(0)

@@ -11,15 +11,7 @@ from gramian.exceptions import InputError
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt
-
 from gramian.plotting import LearningDisplay
-
-
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
 
 
 def fitted(columns=None, **options):

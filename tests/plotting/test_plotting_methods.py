@@ -12,18 +12,10 @@ from gramian.exceptions import InputError
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt
-
 from gramian.plotting import ErrorMemoryDisplay, FrontierDisplay
 from gramian.plotting.curves import pareto_front
 
 NAMES = {"cost_name": "Time to fit", "error_name": "Error"}
-
-
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

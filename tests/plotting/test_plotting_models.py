@@ -14,17 +14,9 @@ from gramian.exceptions import InputError
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt
-
 from gramian.plotting import AlphaPathDisplay, PosteriorDisplay, SpectrumDisplay
 
 GAMMA = 2.0
-
-
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
