@@ -151,6 +151,7 @@ def door_cards(_: str) -> list[str]:
 def kernel_methods(docs: str) -> list[str]:
     """Return the kernel methods of the run side by side, each at its usual size, the lowest rank first."""
     from suite.methods import METHODS
+    from suite.report import measured_on
     from suite.results import read
     from suite.summary import OURS, sets_of, standings
 
@@ -167,14 +168,14 @@ def kernel_methods(docs: str) -> list[str]:
         )
         name = f"{METHODS[one.method].name}, {METHODS[one.method].size_name} {METHODS[one.method].usual_size}"
         rows.append(f"| {name} | {one.rank:.1f} | {one.failures} | {one.over_best:.2f} | {costs} |")
-    machine = lines[-1]["machine"]
+    threads = lines[-1]["machine"]["threads"]
     return [
         first,
         "",
         *rows,
         "",
-        f"{len(sets_of(lines))} sets, {machine['processor']}, {machine['threads']} thread, {machine['day']}, "
-        f"commit {machine['commit']}. [Every set and how it was measured]({docs}side-by-side.md).",
+        f"{len(sets_of(lines))} sets, {threads} thread. {measured_on(lines)} "
+        f"[Every set and how it was measured]({docs}side-by-side.md).",
     ]
 
 

@@ -74,7 +74,6 @@ def text_of(lines: list[Line]) -> str:
 def _head(lines: list[Line]) -> str:
     measured = of_sizes(lines)
     machine = measured[-1]["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(machine["versions"].items()))
     threads = "one thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
     return HEAD.format(
         settings=SETTINGS.format(seconds=measured[-1]["search_seconds"]),
@@ -83,8 +82,31 @@ def _head(lines: list[Line]) -> str:
         memory=format_bytes(machine["limit_bytes"]),
         runs=max(line["runs"] for line in measured),
         threads=threads,
-        machine=f"{machine['processor']}; Python {machine['python']}; {versions}; {machine['day']}",
+        machine=f"{measured_on(measured)} {_versions(measured)}",
     )
+
+
+def measured_on(lines: list[Line]) -> str:
+    """Return machines and days, and which methods ran on which machine if there are several."""
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(line["machine"]["processor"], []).append(line)
+    told = []
+    for processor, own in groups.items():
+        days = sorted({line["machine"]["day"] for line in own})
+        names = "; ".join(dict.fromkeys(METHODS[line["method"]].name for line in own))
+        ran = f" ({names})" if len(groups) > 1 else ""
+        told.append(f"{processor}, {' to '.join(dict.fromkeys((days[0], days[-1])))}{ran}")
+    if len(groups) > 1:
+        told.append("Costs compare within one machine only")
+    return f"{'. '.join(told)}."
+
+
+def _versions(lines: list[Line]) -> str:
+    """Return the versions of Python and of the libraries, of gramian the latest."""
+    versions = {name: each for line in lines for name, each in line["machine"]["versions"].items()}
+    listed = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    return f"Python {lines[-1]['machine']['python']}; {listed}"
 
 
 def _standings(lines: list[Line]) -> Iterator[str]:
