@@ -4,11 +4,12 @@ GRAMIAN_DATA=folder python benchmarks/constants.py [--jobs 2]
 
 A constant is a number that a module of the library binds to a name in capitals. Every program of
 suite/programs.py trains on one to three thousand rows of a stored set and returns an error on other rows. A
-constant is tried with the five quickest programs that run a function which reads it, twice: at half and at
-twice its value. Integers are rounded and at least 1; of a share between ½ and 1, twice means half as far
-from 1. Each try runs in a process of its own, in which the module is compiled with the other number, on one
-thread; what takes twenty times as long as usual is stopped. Stored in results/constants.jsonl are the ratios
-of error and processor time to those of the value itself; doors.py writes the table of docs/contributing.md.
+constant is tried with programs that run a function which reads it, the quickest up to three seconds, twice:
+at half and at twice its value. Integers are rounded and at least 1; of a share between ½ and 1, twice means
+half as far from 1. Each try runs in a process of its own, in which the module is compiled with the other
+number, on one thread; what takes twenty times as long as usual is stopped. Stored in
+results/constants.jsonl are the ratios of error and processor time to those of the value itself; doors.py
+writes the table of docs/contributing.md.
 
 Ratios of time within a fifth, and of error within a hundredth, are noise.
 """
@@ -40,7 +41,7 @@ Number = int | float
 Result = tuple[float, float]  #: error, seconds of processor time
 SOURCE = Path(__file__).parents[1] / "src" / "gramian"
 RESULTS = Path(__file__).parent / "results" / "constants.jsonl"
-SLOWEST, PROGRAMS = 20.0, 5
+SLOWEST, SECONDS = 20.0, 3.0
 PRELOADED = ("numpy", "pandas", "joblib", "scipy.optimize", "scipy.sparse.linalg", "sklearn.ensemble")
 #: Folders whose constants say how much is read, shown or drawn; none of the programs goes there.
 SHOWING = {"cli", "comparison", "demo", "plotting", "reporting", "baselines", "integrations", "summary"}
@@ -270,7 +271,9 @@ def main() -> None:
     lines = []
 
     def attempt(constant: Constant, which: str, value: Number) -> dict[str, Any]:
-        wanted = sorted(reads[constant], key=lambda name: usual[name][1])[:PROGRAMS]
+        quickest = sorted(reads[constant], key=lambda name: usual[name][1])
+        spent = np.cumsum([usual[name][1] for name in quickest])
+        wanted = quickest[: max(1, int((spent <= SECONDS).sum()))]
         most = 10 + SLOWEST * sum(usual[name][1] for name in wanted)
         told = {name: (error, s) for name, error, s in in_process(execute, wanted, (constant, value), most)}
         ratios = {}
