@@ -9,26 +9,27 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gramian._typing import Float64Array
 from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """Return True or False, or raise with the parameter's name."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name}={quoted(value)} must be True or False.")
     return bool(value)
 
 
-def real_number(name: str, value: Any) -> float:
+def real_number(name: str, value: object) -> float:
     """Return a finite float or raise with the parameter's name."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise InputError(f"{name}={quoted(value)} must be a finite number.")
     return float(value)
 
 
-def positive_number(name: str, value: Any, *, why: str = "") -> float:
+def positive_number(name: str, value: object, *, why: str = "") -> float:
     """Return a positive finite float or raise with the parameter's name, and why it must be positive."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
         reason = f": {why}" if why else ""
@@ -51,7 +52,7 @@ Give one number for each row.
         raise InputError(f"{name} cannot be read as numbers ({shortened(str(error))}). {cure}") from None
 
 
-def positive_numbers(name: str, values: Any) -> Float64Array:
+def positive_numbers(name: str, values: ArrayLike) -> Float64Array:
     """Return a non-empty sequence of positive finite numbers as an array, or raise with its name."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"{name}={values!r} is not a sequence. Give positive numbers, such as (0.1, 1.0).")
@@ -66,33 +67,33 @@ def positive_alpha(alpha: Any) -> float:
     return positive_number("alpha", alpha, why="K̃ + alpha·I is singular without it")
 
 
-def not_negative(name: str, value: Any) -> float:
+def not_negative(name: str, value: object) -> float:
     """Return a finite float of at least 0 or raise with the parameter's name."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < math.inf:
         raise InputError(f"{name}={quoted(value)} must be a finite number of at least 0.")
     return float(value)
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
+def whole_number(name: str, value: object, least: int) -> int:
     """Return an integer of at least ``least`` or raise with the parameter's name."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
         raise InputError(f"{name}={quoted(value)} must be a whole number of at least {least}.")
     return int(value)
 
 
-def any_whole_number(name: str, value: Any) -> int:
+def any_whole_number(name: str, value: object) -> int:
     """Return an integer or raise with the parameter's name."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"{name}={quoted(value)} must be a whole number.")
     return int(value)
 
 
-def verbosity(name: str, value: Any) -> int:
+def verbosity(name: str, value: object) -> int:
     """Return an integer of at least 0, 1 for True, or raise with the parameter's name."""
     return int(value) if isinstance(value, bool | np.bool_) else whole_number(name, value, 0)
 
 
-def one_of(name: str, value: Any, choices: Collection[str]) -> str:
+def one_of(name: str, value: object, choices: Collection[str]) -> str:
     """Return the value, or raise, with the nearest choice, if it is not among the choices."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(
@@ -102,14 +103,14 @@ def one_of(name: str, value: Any, choices: Collection[str]) -> str:
     return value
 
 
-def path(name: str, value: Any) -> str:
+def path(name: str, value: object) -> str:
     """Return a path as text or raise with the parameter's name."""
     if not isinstance(value, str | os.PathLike):
         raise InputError(f"{name}={quoted(value)} is not a path. Give a text, a pathlib.Path, or None.")
     return os.fspath(value)
 
 
-def several(name: str, value: Any) -> Iterable[Any]:
+def several(name: str, value: object) -> Iterable[Any]:
     """Return a collection of values, or raise with the parameter's name for a single one."""
     if isinstance(value, str):
         raise InputError(f"{name}={quoted(value)} is a string; give a list: [{quoted(value)}].")

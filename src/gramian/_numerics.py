@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import DTypeLike
 
 from gramian._lapack import cholesky, inverse_of_triangle, pivoted_cholesky
 from gramian._typing import Float64Array, FloatArray
@@ -22,12 +22,12 @@ _NARROW = 1e30
 _GRAIN = {4: 2.0**-38, 8: 2.0**-457}
 
 
-def unit_roundoff(dtype: Any) -> float:
+def unit_roundoff(dtype: DTypeLike) -> float:
     """Return u = eps/2 of a float type: 6e-8 for float32, 1.1e-16 for float64."""
     return float(np.finfo(dtype).eps) / 2
 
 
-def entry_tolerance(dtype: Any) -> float:
+def entry_tolerance(dtype: DTypeLike) -> float:
     """Return the largest error that an entry of a tile k(X, Z) may have, for |k| ≤ 1.
 
     float32: 2e-5, about 300 u, which a fast matrix product can keep; float64: 1e-8.
@@ -44,7 +44,7 @@ def stored_tolerance() -> float:
     return entry_tolerance(np.float32)
 
 
-def distance_error(square: Float64Array, n_features: int, dtype: Any) -> Float64Array:
+def distance_error(square: Float64Array, n_features: int, dtype: DTypeLike) -> Float64Array:
     """Bound the rounding error of ‖a − b‖² = ‖a‖² − 2a·b + ‖b‖² computed by one matrix product.
 
     ``square`` is ‖b‖², and ‖a − b‖ is of order 1. The error is c(d)·u·(1 + ‖b‖²). Rounding errors in a sum of
@@ -62,7 +62,7 @@ def routing_tolerance() -> float:
     return 1e-3
 
 
-def phase_limit(dtype: Any) -> float:
+def phase_limit(dtype: DTypeLike) -> float:
     """Return the phase t beyond which the rounding error u·|t| of cos(t) exceeds :func:`entry_tolerance`.
 
     float32: 335; float64: 9e7.
@@ -75,7 +75,7 @@ def least_divisor() -> float:
     return float(np.sqrt(np.finfo(np.float64).tiny))
 
 
-def largest_exponent(dtype: Any) -> float:
+def largest_exponent(dtype: DTypeLike) -> float:
     """Return a t with exp(−t) = 0 in ``dtype`` and finite powers: 207 for float32, 1,489 for float64."""
     return -2.0 * float(np.log(np.finfo(dtype).smallest_subnormal))
 
@@ -98,7 +98,7 @@ def exp_in_place(t: FloatArray) -> None:
     t -= np.exp(np.full(1, least, t.dtype))
 
 
-def narrowed(values: FloatArray, dtype: Any) -> FloatArray:
+def narrowed(values: FloatArray, dtype: DTypeLike) -> FloatArray:
     """Return values (rows, outputs) in ``dtype``; in float64 where float32 would overflow or lose digits.
 
     The largest size of a column must lie between 1e-30 and 1e30, so that smaller numbers beside it and sums
@@ -134,12 +134,12 @@ def drop_tiny(values: FloatArray) -> None:
     values -= grain
 
 
-def ridge_tolerance(dtype: Any) -> float:
+def ridge_tolerance(dtype: DTypeLike) -> float:
     """Return the relative residual that a direct ridge solve must reach: √u, which is 1e-8 in float64."""
     return float(np.sqrt(unit_roundoff(dtype)))
 
 
-def rank_cutoff(dtype: Any, *, residual: bool = False, coupled: bool = False) -> float:
+def rank_cutoff(dtype: DTypeLike, *, residual: bool = False, coupled: bool = False) -> float:
     """Return the relative eigenvalue up to which a direction is left out as rounding noise.
 
     The Gram matrix of the landmarks is float64, but the features w(x) = λ^(−1/2) eᵀ k(Z, x) come from tiles
@@ -342,7 +342,7 @@ def warn_negative(negative: float, total: float, what: str) -> None:
         )
 
 
-def design_cutoff(dtype: Any) -> float:
+def design_cutoff(dtype: DTypeLike) -> float:
     """Return the relative singular value up to which a direction of sampled columns C is rounding noise.
 
     The entries of C have a relative error of u, which the pseudo-inverse multiplies by σ_1/σ. For σ > 100 u
@@ -359,7 +359,7 @@ def expansion_tolerance() -> float:
     return 1e-5
 
 
-def expansion_error(norm: float, dtype: Any) -> float:
+def expansion_error(norm: float, dtype: DTypeLike) -> float:
     """Estimate the error of Σ a_i k(x, x_i) that rounding of |k| ≤ 1 in tiles causes, for ‖a‖₂ = ``norm``.
 
     Entries have independent errors of about 4 u. The coefficients of exact models are residuals divided by
@@ -376,7 +376,7 @@ def direction_cutoff() -> float:
     return float(np.sqrt(unit_roundoff(np.float64)))
 
 
-def least_smoothing(dtype: Any) -> float:
+def least_smoothing(dtype: DTypeLike) -> float:
     """Return the smallest width ρ of a proximal loss, relative to the size of the decision values f.
 
     The dual variables are f/ρ, and must keep four digits beside the rounding u·f. In float64 less than 1e-5

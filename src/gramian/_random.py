@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from gramian._typing import RandomState
 from gramian.exceptions import InputError, quoted, shortened
 
 
-def as_generator(random_state: Any) -> np.random.Generator:
+def as_generator(random_state: RandomState) -> np.random.Generator:
     """Turn scikit-learn's ``random_state`` into a NumPy generator.
 
     ``None`` takes fresh entropy, an integer is the seed, a ``RandomState`` gives one draw (so that it

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from gramian._budget import parse_bytes
 from gramian._tiles import row_slices
-from gramian._typing import Array
+from gramian._typing import Array, RowsLike
 from gramian.data import part_work
 from gramian.data.distributed import LostDataError, Partitioned, Progress
 from gramian.data.distributed_rows import TaskColumn, TaskRows
@@ -99,7 +99,7 @@ class DaskEngine:
     def __reduce__(self) -> Any:
         return DaskEngine, (None, self.shared_files, self.part_bytes, self.timeout)
 
-    def rows(self, X: Any) -> Any:
+    def rows(self, X: RowsLike) -> Any:
         """Return a Dask array or frame as a row source (unknown lengths are computed); others unchanged."""
         if not dask.is_dask_collection(X):
             return X
@@ -226,7 +226,7 @@ class DaskEngine:
         chunks = (tuple(wanted), *((k,) for k in tail))
         return list(da.concatenate(blocks).rechunk(chunks).to_delayed().ravel())
 
-    def sent(self, value: Any) -> Any:
+    def sent(self, value: object) -> Any:
         """Return a reference to a value that every worker now has."""
         client = self.current
         if client is None:
@@ -321,7 +321,7 @@ class DaskEngine:
         except (OSError, TimeoutError, FutureCancelledError, RuntimeError) as error:
             raise _gone_error(f"{type(error).__name__}: {error}") from error
 
-    def _lengths(self, X: Any, parts: Sequence[Any]) -> list[int]:
+    def _lengths(self, X: RowsLike, parts: Sequence[Any]) -> list[int]:
         """Return the number of rows of each part; frames and unknown chunks need a pass over the data."""
         known = getattr(X, "chunks", None)
         if known is not None and not np.isnan(known[0]).any():
@@ -357,7 +357,7 @@ def _large_graphs() -> Any:
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
 
 
-def _check_kind(name: str, X: Any) -> None:
+def _check_kind(name: str, X: RowsLike) -> None:
     if not isinstance(X, da.Array) and "dataframe" not in type(X).__module__:
         raise InputError(
             f"{name} is a Dask {type(X).__name__}; expected an array, a series or a frame. Build one, for "

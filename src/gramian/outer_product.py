@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import whole_number
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, Rows
+from gramian._typing import Array, Float64Array, RandomState, Rows, RowsLike
 from gramian.compression.predictor import Predictor
 from gramian.data.source import RowSource, as_source
 from gramian.data.values import refuse_masked
@@ -39,14 +39,14 @@ ASKED = ("decision_function", "predict_proba")
 
 def average_gradient_outer_product(
     model: Any,
-    X: Any,
+    X: RowsLike,
     *,
     form: str = "full",
     sample_weight: Any = None,
     n_rows: int = 2000,
     switched: Sequence[Group] = (),
     rank: int | None = None,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Float64Array:
     r"""Return M = Σ w_i Σ_o ∇f_o(x_i) ∇f_o(x_i)ᵀ / Σ w_i of a fitted model: along which directions it varies.
 

@@ -11,12 +11,13 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._random import as_generator
-from gramian._typing import Array
+from gramian._typing import Array, RandomState, RowsLike
 from gramian.compression.builder import Builder
 from gramian.compression.costs import Workload
 from gramian.compression.features import CLIPPED, FeatureMap
@@ -69,7 +70,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     def _builder(self) -> Builder:
         """Return the builder with this estimator's sizes, all checked."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored.
 
         Time and memory are those of :meth:`plan`; the operator also stores n·rank numbers of bases.
@@ -108,7 +109,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         check_is_fitted(self, "operator_")
         return self.operator_.nbytes
 
-    def plan(self, X: Any) -> Plan:
+    def plan(self, X: RowsLike) -> Plan:
         """Predict rank, blocks and bytes per phase of a fit to X, without fitting."""
         with all_or_nothing(self, keep=False):
             rng = as_generator(deepcopy(self.random_state))
@@ -126,7 +127,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         )
         return plan, kernel, Engine(plan.n_threads)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: RowsLike) -> Any:
         """Return features F of shape ``(n, rank_)`` with F Fᵀ ≈ k(X, X). Time O(n m (d + r))."""
         check_is_fitted(self, "features_")
         source = self._rows(X, reset=False)
@@ -142,7 +143,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         features = bound(self.features_, source)
         return dense_features(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
 
-    def cross(self, X_new: Any) -> CrossOperator:
+    def cross(self, X_new: RowsLike) -> CrossOperator:
         """Return K̃(X_new, X) for the training rows X, without a stored diagonal.
 
         ``cross(X_new) @ a`` predicts from dual coefficients ``a = operator_.solve(y, alpha)``. Memory:
@@ -160,7 +161,9 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         """The operator without a stored diagonal."""
         return self.operator_.operator if isinstance(self.operator_, DiagonalPlus) else self.operator_
 
-    def relative_error(self, X: Any, *, n_rows: int = 2000, random_state: Any = None) -> ErrorEstimate:
+    def relative_error(
+        self, X: RowsLike, *, n_rows: int = 2000, random_state: RandomState = None
+    ) -> ErrorEstimate:
         """Estimate ‖K − K̃‖_F/‖K‖_F over the rows of X from a new sample of ``n_rows`` of them.
 
         Returns a float with ``standard_error`` and the 95 % interval ``low, high``. Rows with large errors
@@ -171,12 +174,12 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             self._residual(X), n_rows=whole_number("n_rows", n_rows, 1), rng=as_generator(random_state)
         )
 
-    def trace_error(self, X: Any) -> ErrorEstimate:
+    def trace_error(self, X: RowsLike) -> ErrorEstimate:
         """Return tr(K − K̃)/tr(K) over the rows of X: exact, in one pass of time O(n (m d + r))."""
         return trace_error(self._residual(X))
 
     def spectral_error(
-        self, X: Any, *, n_rows: int | None = 10_000, tol: float = 0.1, random_state: Any = None
+        self, X: RowsLike, *, n_rows: int | None = 10_000, tol: float = 0.1, random_state: RandomState = None
     ) -> SpectralError:
         """Return ‖K − K̃‖₂ over the rows of X with bounds: see :class:`SpectralError`.
 
@@ -190,7 +193,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             rng=as_generator(random_state),
         )
 
-    def block_errors(self, X: Any, *, n_rows: int = 500, return_interval: bool = False) -> Array:
+    def block_errors(self, X: RowsLike, *, n_rows: int = 500, return_interval: bool = False) -> Array:
         """Return ‖K_ss − K̃_ss‖_F/‖K_ss‖_F of each diagonal block, shape (blocks,), for the training rows X.
 
         Errors of larger blocks are estimated from ``n_rows`` of their rows. With ``return_interval`` the
@@ -212,7 +215,9 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         found = block_intervals(self.operator_, exact, n_rows=whole_number("n_rows", n_rows, 1))
         return found if return_interval else found[0]
 
-    def report(self, X: Any = None, *, n_rows: int = 1000, random_state: Any = None) -> Report:
+    def report(
+        self, X: RowsLike | None = None, *, n_rows: int = 1000, random_state: RandomState = None
+    ) -> Report:
         """Return a table and a verdict on how large the model is, how large its error is, and where it lies.
 
         Errors are estimated over the rows of X from ``n_rows`` of them; without X the report has only sizes.
@@ -238,7 +243,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             warnings=(*sizes.warnings, *features.warnings),
         )
 
-    def _residual(self, X: Any) -> Residual:
+    def _residual(self, X: RowsLike) -> Residual:
         check_is_fitted(self, "features_")
         source = self._paired_rows(X)
         return Residual(
@@ -250,7 +255,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         )
 
 
-def given_or_one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+def given_or_one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise unless a value is one of the names or an array of points."""
     if isinstance(value, str):
         one_of(name, value, choices)
@@ -274,7 +279,7 @@ def _numbers(point: Any) -> bool:
         return False
 
 
-def at_least_one(name: str, value: Any) -> float:
+def at_least_one(name: str, value: object) -> float:
     """Return a number after checking that it is at least 1."""
     number = positive_number(name, value)
     if number < 1.0:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._budget import format_bytes
 from gramian._phases import Progress, uncounted
@@ -68,7 +69,7 @@ class BlockBasisBuilder(Builder):
     trial_error: float | None = None
 
     def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
+        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
     ) -> Self:
         """Choose the open sizes by trials on a sample."""
         n = source.shape[0]
@@ -179,7 +180,7 @@ class BlockBasisBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:

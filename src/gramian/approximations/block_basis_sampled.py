@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._budget import format_bytes
 from gramian._numerics import rank_cutoff
@@ -95,7 +96,7 @@ class SampledBasisBuilder(Builder):
     predicted_tol: float | None = None
 
     def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
+        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
     ) -> Self:
         """Choose the open sizes from the spectra of diagonal blocks of a sample."""
         n, budget = source.shape[0], self.max_bytes
@@ -164,7 +165,7 @@ class SampledBasisBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
@@ -243,7 +244,7 @@ class SampledBasisBuilder(Builder):
         return ranks, spectra.unresolved(ranks)
 
     def _block(
-        self, row: BlockRow, rank: int, pivots: int, dtype: Any, rng: np.random.Generator
+        self, row: BlockRow, rank: int, pivots: int, dtype: DTypeLike, rng: np.random.Generator
     ) -> _BlockRow:
         n_rows = row.rows.shape[0]
         if not n_rows or not rank:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._random import children
@@ -121,7 +122,7 @@ class BlockDiagonalBuilder(Builder):
     block_rows: int | None = None
 
     def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
+        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
     ) -> Self:
         """Return the builder with the number of rows per block filled in."""
         n = source.shape[0]
@@ -159,7 +160,7 @@ class BlockDiagonalBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
@@ -176,7 +177,7 @@ class BlockDiagonalBuilder(Builder):
         kernel: Kernel,
         sample: Rows,
         members: list[IntArray],
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> list[Basis]:
@@ -213,7 +214,7 @@ def whole_blocks(
     sample: Rows,
     members: list[IntArray],
     above: tuple[Basis, ...],
-    dtype: Any,
+    dtype: DTypeLike,
     engine: Engine,
     *,
     most: int,

@@ -9,11 +9,12 @@ import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
+from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._numerics import unit_roundoff
 from gramian._random import as_generator, children
-from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian._typing import Array, Float64Array, IntArray, RandomState, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.block_diagonal import check_rows, expected_rows, left_out
 from gramian.compression.basis import Basis, BasisBuilder
@@ -84,7 +85,7 @@ class ClusteredLowRank(Approximation):
 
     @staticmethod
     def of_matrix(
-        matrix: Any, rank: int, *, n_blocks: int = 10, labels: Any = None, random_state: Any = None
+        matrix: Any, rank: int, *, n_blocks: int = 10, labels: Any = None, random_state: RandomState = None
     ) -> BlockOperator:
         """Compress a symmetric matrix, dense or sparse: see :func:`.clustered_low_rank`."""
         return clustered_low_rank(
@@ -121,7 +122,7 @@ class ClusteredLowRankBuilder(Builder):
     block_rows: int | None = None
 
     def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
+        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
     ) -> Self:
         """Return the builder with the number of rows per block filled in."""
         return replace(self, block_rows=expected_rows(source.shape[0], self.n_blocks, self.partition))
@@ -161,7 +162,7 @@ class ClusteredLowRankBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:

@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import ArrayLike, DTypeLike
 from scipy.optimize import nnls
 
 from gramian._checks import one_of, whole_number
 from gramian._random import children
-from gramian._typing import Float64Array, Rows
+from gramian._typing import Float64Array, Rows, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import Builder, choose_landmarks
@@ -85,7 +86,7 @@ class EnsembleNystrom(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
         super().fit(X, y)
         notes, points = self.features_.notes, self.features_.nodes[0].landmarks
@@ -139,7 +140,7 @@ class EnsembleNystromBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
@@ -179,7 +180,7 @@ def _fitted_weights(
     return np.asarray(shares if shares.any() else np.full(len(experts), 1.0 / len(experts)), np.float64)
 
 
-def _join_bases(experts: Sequence[Basis], shares: Float64Array, kernel: Kernel, dtype: Any) -> Basis:
+def _join_bases(experts: Sequence[Basis], shares: Float64Array, kernel: Kernel, dtype: DTypeLike) -> Basis:
     """Return the basis of all experts: stacked landmarks and block-diagonal vectors."""
     points = [expert.landmarks for expert in experts]
     joined = np.concatenate([dense(p) for p in points])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._phases import Progress, uncounted
@@ -33,7 +34,7 @@ class ExplicitColumns(Columns):
 
     n_features: int
 
-    def _sized(self, n_columns: int, n_features: int, dtype: Any) -> None:
+    def _sized(self, n_columns: int, n_features: int, dtype: DTypeLike) -> None:
         for name, value in (("n_columns", n_columns), ("n_features", n_features), ("dtype", np.dtype(dtype))):
             object.__setattr__(self, name, value)
 
@@ -54,7 +55,7 @@ class ExplicitBuilder(Builder):
 
     @abstractmethod
     def columns(
-        self, kernel: Kernel, n_features: int, *, dtype: Any, rng: np.random.Generator
+        self, kernel: Kernel, n_features: int, *, dtype: DTypeLike, rng: np.random.Generator
     ) -> ExplicitColumns:
         """Draw the map, or raise if the method cannot take this kernel."""
 
@@ -78,7 +79,7 @@ class ExplicitBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
@@ -91,7 +92,7 @@ class ExplicitBuilder(Builder):
         source: RowSource,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
         sample_size: int | None = None,

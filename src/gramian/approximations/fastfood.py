@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._typing import FloatArray, IntArray, Rows
@@ -177,7 +178,7 @@ class FastfoodBuilder(ExplicitBuilder):
         return total * (3 * itemsize + 8 * 4)
 
     def columns(
-        self, kernel: Kernel, n_features: int, *, dtype: Any, rng: np.random.Generator
+        self, kernel: Kernel, n_features: int, *, dtype: DTypeLike, rng: np.random.Generator
     ) -> FastfoodColumns:
         """Draw the diagonals and the permutations."""
         terms = spectral_terms(kernel)

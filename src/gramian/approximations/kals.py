@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._lapack import cho_solve
@@ -122,7 +123,7 @@ class KALSBuilder(Builder):
     per_row: int | None = None
 
     def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
+        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
     ) -> Self:
         """Return the builder with the entries of a row filled in, by default log(n) per rank."""
         n = source.shape[0]
@@ -163,7 +164,7 @@ class KALSBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
@@ -176,7 +177,7 @@ class KALSBuilder(Builder):
         source: RowSource,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
         sample_size: int | None = None,

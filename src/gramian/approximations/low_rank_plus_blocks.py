@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._typing import Rows
@@ -117,7 +118,7 @@ class LowRankPlusBlocksBuilder(Builder):
     block_rows: int | None = None
 
     def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
+        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
     ) -> Self:
         """Choose the number of blocks and fill in their rows."""
         n = source.shape[0]
@@ -159,7 +160,7 @@ class LowRankPlusBlocksBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._checks import not_negative, one_of, positive_number, whole_number
 from gramian._phases import Progress, uncounted
@@ -224,7 +225,7 @@ class MEKABuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:

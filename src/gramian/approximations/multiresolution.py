@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._random import children
@@ -162,7 +163,7 @@ class MultiResolutionBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
@@ -199,7 +200,7 @@ class MultiResolutionBuilder(Builder):
         return FeatureMap(kernel, partition, forest, nodes, None, np.dtype(dtype))
 
     def block_basis(
-        self, rows: Rows, kernel: Kernel, dtype: Any, above: tuple[Basis, ...], rng: np.random.Generator
+        self, rows: Rows, kernel: Kernel, dtype: DTypeLike, above: tuple[Basis, ...], rng: np.random.Generator
     ) -> Basis:
         """Choose a block's landmarks among its rows and whiten the residual kernel on them."""
         local = choose_landmarks(rows, self.landmarks_per_block, self._local, rng, kernel=kernel, dtype=dtype)

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from gramian._checks import not_negative, one_of, whole_number
 from gramian._numerics import descending_eigh, rank_cutoff
 from gramian._phases import Progress, uncounted
 from gramian._random import children
-from gramian._typing import Array, Rows
+from gramian._typing import Array, Rows, RowsLike
 from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import Builder, choose_landmarks
@@ -111,7 +112,7 @@ class Nystrom(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
         super().fit(X, y)
         self.landmarks_ = self.features_.nodes[0].landmarks
@@ -191,7 +192,7 @@ class NystromBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
@@ -247,7 +248,7 @@ class NystromBuilder(Builder):
             return descending_eigh
         return partial(randomized_eigh, n_power=N_POWER, n_extra=N_EXTRA, rng=rng)
 
-    def _cut(self, points: Rows, kernel: Kernel, dtype: Any, rng: np.random.Generator) -> Basis:
+    def _cut(self, points: Rows, kernel: Kernel, dtype: DTypeLike, rng: np.random.Generator) -> Basis:
         points = points.astype(points.dtype if points.dtype.kind == "f" else np.float64)
         gram = np.asarray(kernel(points, dtype=np.float64, n_jobs=1), np.float64)
         values, vectors = self._leading(rng)(gram, min(self.rank, len(gram)))

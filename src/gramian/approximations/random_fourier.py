@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._numerics import phase_limit
@@ -195,7 +196,7 @@ class RandomFourierBuilder(ExplicitBuilder):
         return draws_of(self.rank, self.form)
 
     def columns(
-        self, kernel: Kernel, n_features: int, *, dtype: Any, rng: np.random.Generator
+        self, kernel: Kernel, n_features: int, *, dtype: DTypeLike, rng: np.random.Generator
     ) -> FourierColumns:
         """Draw the frequencies."""
         drawn = spectral_draws(kernel, self._n_draws, n_features, rng, self.draws)
@@ -214,7 +215,7 @@ def draws_of(rank: int, form: str) -> int:
 
 
 def wave_factors(
-    weights: Float64Array, form: str, dtype: Any, rng: np.random.Generator
+    weights: Float64Array, form: str, dtype: DTypeLike, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return amplitudes and phases (None for pairs) of frequencies with these weights."""
     squares = weights if form == "pairs" else 2.0 * weights

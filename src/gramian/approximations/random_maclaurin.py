@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
@@ -136,7 +137,7 @@ class RandomMaclaurinBuilder(ExplicitBuilder):
         return 2 * self.rank * n_features * (itemsize + 8)
 
     def columns(
-        self, kernel: Kernel, n_features: int, *, dtype: Any, rng: np.random.Generator
+        self, kernel: Kernel, n_features: int, *, dtype: DTypeLike, rng: np.random.Generator
     ) -> MaclaurinColumns:
         """Draw powers and signs."""
         series = maclaurin_series(kernel)

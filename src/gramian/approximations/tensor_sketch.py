@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.fft as fft
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._checks import whole_number
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
@@ -122,7 +123,7 @@ class TensorSketchBuilder(ExplicitBuilder):
         return 4 * n_features * (8 + 2 * itemsize)
 
     def columns(
-        self, kernel: Kernel, n_features: int, *, dtype: Any, rng: np.random.Generator
+        self, kernel: Kernel, n_features: int, *, dtype: DTypeLike, rng: np.random.Generator
     ) -> TensorSketchColumns:
         """Draw the hashes."""
         factor, inner = 1.0, kernel

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import ArrayLike, DTypeLike
 
 from gramian._checks import positive_number, whole_number
 from gramian._numerics import rank_cutoff
 from gramian._phases import Progress, uncounted
-from gramian._typing import Array, Float64Array, FloatArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, Rows, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis
 from gramian.compression.builder import CHUNK_ROWS, Builder
@@ -82,7 +83,7 @@ class TruncatedEigen(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Find the leading eigenvectors of the Gram matrix of the rows of X. ``y`` is ignored."""
         super().fit(X, y)
         self.n_iter_ = int(self.features_.notes["passes over K"])
@@ -144,7 +145,7 @@ class TruncatedEigenBuilder(Builder):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
         progress: Progress = uncounted,
@@ -175,7 +176,7 @@ class TruncatedEigenBuilder(Builder):
         source: RowSource,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
         sample_size: int | None = None,

@@ -8,10 +8,11 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, FloatArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, Rows, RowsLike
 from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import RowSource, as_source
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
@@ -92,7 +93,7 @@ class Baseline(KernelEstimator):
         warn_of_scales(source, settled.resolve(source.shape[1]), cure=SCALE_FIRST)
         return 1.0 / source.shape[1] if settled.gamma is None else float(settled.gamma)
 
-    def _training_rows(self, X: Any, y: Any) -> RowSource:
+    def _training_rows(self, X: RowsLike, y: ArrayLike) -> RowSource:
         required_target(self, y)
         return self._rows(X, reset=True)
 
@@ -107,7 +108,7 @@ class Baseline(KernelEstimator):
         keep = np.flatnonzero(weights > 0)
         return WeightedRows(source.take(keep), targets[everything][keep], weights[keep])
 
-    def _values(self, X: Any) -> Float64Array:
+    def _values(self, X: RowsLike) -> Float64Array:
         check_is_fitted(self, "model_")
         source, model = self._rows(X, reset=False), self.model_
         out = np.empty((source.shape[0], model.n_outputs))
@@ -140,11 +141,11 @@ class BaselineClassifier(Classifier, Baseline):
             self.model_ = self._train(self._counted(source, targets, weights))
         return self
 
-    def decision_function(self, X: Any) -> Float64Array:
+    def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
         return decision_values(self._values(X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the class of each row."""
         return class_labels(self._values(X), self.classes_)
 
@@ -170,7 +171,7 @@ class BaselineRegressor(Regressor, Baseline):
             self.model_ = self._train(self._counted(source, targets, sample_weight))
         return self
 
-    def predict(self, X: Any) -> Float64Array:
+    def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
         return predicted_numbers(self._values(X), flat=self._flat)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from gramian._typing import Array
+from gramian._typing import Array, RowsLike
 from gramian.exceptions import InputError
 from gramian.reporting.judging import behind, named_columns
 
@@ -37,7 +37,7 @@ def check_answers(model: Any, coverage: float | None, probabilities: bool) -> No
         )
 
 
-def answers(model: Any, X: Any, *, coverage: float | None, probabilities: bool) -> dict[str, Array]:
+def answers(model: Any, X: RowsLike, *, coverage: float | None, probabilities: bool) -> dict[str, Array]:
     """Return named columns: the prediction, the ends of an interval, a probability for each class."""
     last = model[-1] if isinstance(model, Pipeline) else model
     with named_columns():

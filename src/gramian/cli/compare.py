@@ -336,7 +336,7 @@ def _warnings(found: Sequence[Entry], rules: Rules) -> Iterator[str]:
         yield from (f"{entry.method}: {text}" for text in entry.warnings)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, float | np.floating):

@@ -93,6 +93,6 @@ def taking(kind: type, *left_out: str) -> Callable[[Callable[..., None]], Callab
     return decorated
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return an enum member as its text; other values unchanged."""
     return value.value if isinstance(value, Enum) else value

@@ -84,7 +84,7 @@ class Contender:
     settings_of: str | None = None
     own_search: bool = False
 
-    def make(self, settings: Hyperparameters, shape: ProblemFacts, size: Any = None) -> Any:
+    def make(self, settings: Hyperparameters, shape: ProblemFacts, size: object = None) -> Any:
         """Return an unfitted model that scales features, and the target of a regression, by itself."""
         model = make_pipeline(
             StandardScaler(), self.build(settings, self.usual_size if size is None else size, shape)
@@ -185,7 +185,7 @@ def _gramian(settings: Hyperparameters, size: Any, shape: ProblemFacts) -> Any:
     return kind(approximation=approximation, random_state=shape.seed, **settings)
 
 
-def _fast_model(settings: Hyperparameters, size: Any, shape: ProblemFacts) -> Any:
+def _fast_model(settings: Hyperparameters, size: object, shape: ProblemFacts) -> Any:
     kind = FastKernelRegressor if shape.task == REGRESSION else FastKernelClassifier
     return kind(_gramian(settings, "auto", shape), cost=size, random_state=shape.seed)
 

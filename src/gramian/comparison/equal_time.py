@@ -68,7 +68,7 @@ def search(
     task: str,
     *,
     seconds: float,
-    size: Any = None,
+    size: object = None,
     random_state: int = 0,
 ) -> SearchResult:
     """Search the settings of a contender by random candidates within a time limit.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._numerics import drop_tiny, rank_cutoff, unit_roundoff, warn_negative, whiten
 from gramian._typing import Float64Array, FloatArray, Rows
@@ -47,7 +48,7 @@ class Basis:
 
     @classmethod
     def of_columns(
-        cls, points: Rows, vectors: Float64Array, kernel: Kernel, dtype: Any, values: Float64Array
+        cls, points: Rows, vectors: Float64Array, kernel: Kernel, dtype: DTypeLike, values: Float64Array
     ) -> Basis:
         """Return w(x) = Vᵀ k(Z, x) for given V; the points are copied if they are a view."""
         return cls(

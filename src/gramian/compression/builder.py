@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._phases import Progress, uncounted
 from gramian._typing import Array, IntArray, Rows
@@ -105,14 +106,14 @@ class Builder(ABC):
         partition: Partition,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
         """Build the bases (and the core) on a partition that has been fitted."""
 
     def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
+        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
     ) -> Self:
         """Return the builder with every open size chosen; unchanged if no size is open."""
         return self
@@ -127,7 +128,7 @@ class Builder(ABC):
         source: RowSource,
         kernel: Kernel,
         *,
-        dtype: Any,
+        dtype: DTypeLike,
         rng: np.random.Generator,
         engine: Engine,
         sample_size: int | None = None,

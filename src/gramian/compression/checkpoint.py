@@ -184,6 +184,6 @@ def _digest(features: FeatureMap) -> str:
     return digest.hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Convert numbers and arrays of a generator's state to JSON values."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._typing import Array, FloatArray, Rows
 from gramian.compression.basis import Basis
@@ -63,7 +64,7 @@ class FeatureMap:
         core: CoupledCore | None,
         partition: Partition,
         kernel: Kernel,
-        dtype: Any,
+        dtype: DTypeLike,
         notes: Mapping[str, float] = MappingProxyType({}),
     ) -> FeatureMap:
         """Return the feature map of one basis for each block, coupled by a core if there is one."""

@@ -131,7 +131,7 @@ class Predictor:
         """Number of the first landmark of each node, and behind them the number of all."""
         return np.cumsum([0, *(columns.n_columns for columns in self.columns)])
 
-    def _unit(self, X: Any, unit: Unit, leaves: Array) -> Float64Array:
+    def _unit(self, X: Rows, unit: Unit, leaves: Array) -> Float64Array:
         values = np.zeros((len(unit.rows), self.n_outputs))
         leaf_segments = unit.levels[-1]
         starts = [leaf.rows.start for leaf in leaf_segments]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._numerics import unit_roundoff
 from gramian._phases import Progress, uncounted
@@ -211,7 +212,7 @@ def split_intercept(
     beta: Sequence[Float64Array],
     sums: Sequence[NodeSums],
     mass: float,
-    dtype: Any,
+    dtype: DTypeLike,
     right: Float64Array | float = 0.0,
 ) -> tuple[list[Float64Array], Float64Array]:
     r"""Return the coefficients and the offset b of the problem with an unpenalised intercept.

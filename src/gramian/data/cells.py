@@ -125,7 +125,7 @@ def without_kind(cells: Cells) -> Cells:
     return Cells(EMPTY, np.full(len(values), np.nan)) if gone.all() else cells
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN, or one of pandas' missing values."""
     if type(value) is str:
         return False
@@ -190,7 +190,7 @@ def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
     return Cells(kind, known[codes], holds=holds, narrow=kind == BOOLEAN, example=kinds[kind])
 
 
-def _has_hash(value: Any) -> bool:
+def _has_hash(value: object) -> bool:
     try:
         hash(value)
     except TypeError:
@@ -247,7 +247,7 @@ def _number(value: Any) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return the name of a category; 3 and 3.0 have the same name."""
     if isinstance(value, str):
         return str(value)

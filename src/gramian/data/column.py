@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gramian._typing import Array, IntArray
 from gramian.data.values import as_array, refuse_masked
@@ -45,7 +46,7 @@ class StoredColumn(ABC):
         return np.asarray(self[slice(0, len(self))], dtype)
 
 
-def as_column(y: Any) -> Array | StoredColumn:
+def as_column(y: ArrayLike) -> Array | StoredColumn:
     """Return stored values unchanged, anything else as an array."""
     refuse_masked("y", y)
     return y if isinstance(y, StoredColumn) else as_array("y", y)

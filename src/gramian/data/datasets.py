@@ -13,7 +13,7 @@ from sklearn.datasets import fetch_covtype, fetch_openml, load_digits
 
 from gramian._checks import whole_number
 from gramian._random import as_generator, children
-from gramian._typing import Array, FloatArray, IntArray
+from gramian._typing import Array, FloatArray, IntArray, RandomState
 from gramian.data.formats.numpy_files import read_arrays
 from gramian.data.storage import explain_errors
 from gramian.exceptions import InputError, did_you_mean
@@ -168,7 +168,7 @@ def make_digits(
     n_rows: int = 200_000,
     *,
     originals: Array | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
     rows_per_block: int = 8192,
 ) -> DigitsData:
     """Write ``n_rows`` deformed copies of scikit-learn's bundled digits to a ``.npy`` file.

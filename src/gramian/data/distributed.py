@@ -12,8 +12,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn, Protocol, TypeVar
 
+from numpy.typing import ArrayLike, DTypeLike
+
 from gramian._phases import Progress
-from gramian._typing import Array
+from gramian._typing import Array, RowsLike
 from gramian.data.source import RowSource
 from gramian.exceptions import InputError
 
@@ -81,31 +83,33 @@ def _onto(
 class Cluster(Protocol):
     """Machines that hold rows or receive them: the ``engine`` of an estimator."""
 
-    def rows(self, X: Any) -> Any:
+    def rows(self, X: RowsLike) -> Any:
         """Return a collection as a row source; anything else unchanged."""
 
-    def column(self, y: Any, *, flat: bool = True) -> Any:
+    def column(self, y: ArrayLike, *, flat: bool = True) -> Any:
         """Return a collection as a stored column, (n, 1) as (n,) if ``flat``; anything else unchanged."""
 
-    def header(self, X: Any) -> Any:
+    def header(self, X: RowsLike) -> Any:
         """Return a source with the columns and ``feature_names`` of a collection, but no rows."""
 
     def over(self, source: RowSource) -> RowSource:
         """Return rows whose sums are computed on the machines, wherever the rows are stored."""
 
-    def lazily(self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: Any) -> Any:
+    def lazily(
+        self, X: RowsLike, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: DTypeLike
+    ) -> Any:
         """Return a lazy collection of ``work(rows)`` over the parts of another; nothing is computed.
 
         ``shape`` is the shape of one row's result: () or (outputs,).
         """
 
 
-def is_elsewhere(X: Any) -> bool:
+def is_elsewhere(X: RowsLike) -> bool:
     """Return whether X is a collection of a package in ``READERS``."""
     return type(X).__module__.partition(".")[0] in READERS
 
 
-def refuse_elsewhere(X: Any, model: str) -> NoReturn:
+def refuse_elsewhere(X: RowsLike, model: str) -> NoReturn:
     """Raise for a collection given to a model that works on this machine."""
     raise InputError(
         f"X is a {type(X).__name__} of Dask, which {model} would have to read as a whole. Pass X.compute(), "
@@ -113,7 +117,7 @@ def refuse_elsewhere(X: Any, model: str) -> NoReturn:
     )
 
 
-def cluster_of(X: Any, engine: Cluster | None) -> Cluster | None:
+def cluster_of(X: RowsLike, engine: Cluster | None) -> Cluster | None:
     """Return the cluster to read X with: the given engine, or that of the package X comes from."""
     if engine is not None and not hasattr(engine, "over"):
         raise InputError(

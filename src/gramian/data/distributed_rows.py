@@ -53,7 +53,7 @@ class Computer(Protocol):
     ) -> list[Any]:
         """Return values in parts of the given lengths; they arrive in parts of shape (length, *tail)."""
 
-    def sent(self, value: Any) -> Any:
+    def sent(self, value: object) -> Any:
         """Return a reference to a value that every worker now has."""
 
     def results(self, tasks: Sequence[Any]) -> Iterator[Any]:

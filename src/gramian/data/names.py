@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Rows
+from gramian._typing import Rows, RowsLike
 from gramian.data.formats.frames import column_labels, frame_kind, text_names
 from gramian.data.formats.records import Records
 from gramian.data.mapped import map_rows, mapped_type
@@ -30,7 +30,7 @@ SHOULD_MATCH = "The feature names should match those that were passed during fit
 LIKE = "gramian.open_data(..., like=the training rows' source) chooses them from a file."
 
 
-def names_of(X: Any) -> tuple[str, ...] | None:
+def names_of(X: RowsLike) -> tuple[str, ...] | None:
     """Return the names of the columns of a table; None if it has none, or labels that are no text.
 
     X : a frame of pandas, polars or Dask, an Arrow table or batch, records, a row source, or rows without

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Array, IntArray
+from gramian._typing import Array, IntArray, RowsLike
 from gramian.data.column import StoredColumn
 from gramian.data.storage import Piece, Storage, explain_errors, no_rows
 from gramian.data.values import overflow, row_bytes, too_large
@@ -177,7 +177,7 @@ class PieceReader:
                     self._keep_targets(k, labels)
             return values if what == "rows" else labels
 
-    def _keep_rows(self, k: int, rows: Any) -> None:
+    def _keep_rows(self, k: int, rows: RowsLike) -> None:
         if isinstance(rows, np.ndarray):
             rows.flags.writeable = False
         kept = self._kept["rows"]

@@ -30,7 +30,7 @@ class Senders(Protocol):
     def part_rows(self, row_bytes: int) -> int:
         """Return the number of rows of one task."""
 
-    def sent(self, value: Any) -> Any:
+    def sent(self, value: object) -> Any:
         """Return a reference to a value that every worker now has."""
 
     def submitted(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from gramian.exceptions import InputError, did_you_mean
 
@@ -53,7 +52,7 @@ def _time(ns: int) -> str:
     return datetime.fromtimestamp(ns / 1e9).isoformat(" ", "milliseconds")
 
 
-def is_path(value: Any) -> bool:
+def is_path(value: object) -> bool:
     """Return whether a value names files: a path, or a list of paths."""
     if isinstance(value, (str, os.PathLike)):
         return True

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 from gramian._typing import Array, Float64Array, IntArray
@@ -58,7 +59,7 @@ def in_blocks(
     shape: tuple[int, ...],
     answer: Callable[[Any], Array] | None = None,
     *,
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
 ) -> Array:
     """Return an array filled with the blocks of values, or with an answer to each block.
 

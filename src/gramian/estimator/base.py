@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from gramian._budget import parse_bytes
+from gramian._typing import RowsLike
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, ArraySource, RowSource
 from gramian.engine import Engine
@@ -185,7 +187,7 @@ class KernelEstimator(BaseEstimator):
                 f"K(X_new, X_train) of shape (m, {self.n_features_in_})."
             ) from None
 
-    def _paired_rows(self, X: Any) -> RowSource:
+    def _paired_rows(self, X: RowsLike) -> RowSource:
         """Return rows for work that takes their kernel values with each other, and not only with Z."""
         source = self._rows(X, reset=False)
         if not isinstance(source, StoredRows):
@@ -205,7 +207,7 @@ class KernelEstimator(BaseEstimator):
         return found
 
 
-def is_source(X: Any) -> bool:
+def is_source(X: RowsLike) -> bool:
     """Return whether X is a row source; a frame is none, whatever its columns are called."""
     array = isinstance(X, np.ndarray) or sp.issparse(X) or frame_kind(X) is not None
     return not array and isinstance(X, RowSource)
@@ -216,7 +218,7 @@ def own_target(X: Any, y: Any) -> Any:
     return getattr(X, "target", None) if y is None and is_source(X) else y
 
 
-def required_target(estimator: BaseEstimator, y: Any) -> None:
+def required_target(estimator: BaseEstimator, y: ArrayLike) -> None:
     """Raise, in scikit-learn's words, where there is no y."""
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")

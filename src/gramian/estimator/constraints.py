@@ -70,13 +70,13 @@ def _defaults(kind: Any) -> dict[str, Any]:
 # ---- checks ------------------------------------------------------------------------------------------
 
 
-def nested(name: str, value: Any) -> None:
+def nested(name: str, value: object) -> None:
     """Check the parameters of a value that is an estimator; any other value is left to who reads it."""
     if isinstance(value, BaseEstimator) and not isinstance(value, type):
         check_parameters(value)
 
 
-def penalty(name: str, value: Any) -> None:
+def penalty(name: str, value: object) -> None:
     """Check a penalty; "auto" is left to the fit, which raises in the classes that have no such choice."""
     if not (isinstance(value, str) and value == "auto"):
         positive_number(name, value)
@@ -94,7 +94,7 @@ def _whole(least: int) -> Check:
     return functools.partial(_of_at_least, least)
 
 
-def _of_at_least(least: int, name: str, value: Any) -> int:
+def _of_at_least(least: int, name: str, value: object) -> int:
     return whole_number(name, value, least)
 
 

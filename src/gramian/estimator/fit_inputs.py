@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
+from gramian._typing import RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.distributed import Cluster, cluster_of
 from gramian.data.source import RowSource
@@ -26,7 +28,7 @@ def opened(
 
 
 def fit_rows(
-    model: KernelEstimator, X: Any, y: Any, *, engine: Cluster | None = None, reset: bool = True
+    model: KernelEstimator, X: RowsLike, y: ArrayLike, *, engine: Cluster | None = None, reset: bool = True
 ) -> RowSource:
     """Return the checked rows of a fit, over the machines of a cluster where there is one.
 
@@ -38,7 +40,7 @@ def fit_rows(
     return source if cluster is None else cluster.over(source)
 
 
-def plan_fit(model: KernelEstimator, X: Any, y: Any, make: Callable[[RowSource, int], Plan]) -> Plan:
+def plan_fit(model: KernelEstimator, X: RowsLike, y: Any, make: Callable[[RowSource, int], Plan]) -> Plan:
     """Return ``make(rows, number of outputs)``; y may be None, for one output. The model stays as it is."""
     with all_or_nothing(model, keep=False):
         source: RowSource = model._rows(X, reset=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.source import RowSource, as_source
@@ -86,7 +87,7 @@ class LabelledRows(Generic[Labels]):
 
 def labelled_numbers(
     source: RowSource,
-    y: Any,
+    y: ArrayLike,
     sample_weight: Any = None,
     classifier: str = "KernelRidgeClassifier",
     *,
@@ -105,7 +106,7 @@ def labelled_numbers(
 
 def labelled_classes(
     source: RowSource,
-    y: Any,
+    y: ArrayLike,
     sample_weight: Any = None,
     class_weight: Any = None,
     classes: Array | None = None,

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -23,7 +24,7 @@ _BLOCK = 65_536
 _NUMBERS, _BOOLEANS, _TEXT = "numbers", "booleans", "text"
 
 
-def label_array(y: Any) -> Array | StoredColumn:
+def label_array(y: ArrayLike) -> Array | StoredColumn:
     """Return labels as an array (n,) of text, booleans or numbers that are equal to the given ones.
 
     Stored labels are returned unchanged. Raises ``InputError`` for labels that are missing, of several types,
@@ -171,7 +172,7 @@ def _type_of_objects(labels: list[Any]) -> str:
     return found
 
 
-def _type_of(label: Any) -> str:
+def _type_of(label: object) -> str:
     """Return what a label is called in an error: labels of one name can be sorted."""
     if isinstance(label, str):
         return _TEXT
@@ -182,7 +183,7 @@ def _type_of(label: Any) -> str:
     return f"values of type {type(label).__name__}"
 
 
-def _refused(label: Any) -> InputError:
+def _refused(label: object) -> InputError:
     cure = "[label.decode() for label in y]" if isinstance(label, bytes) else "[str(label) for label in y]"
     return InputError(
         f"y holds values of type {type(label).__name__} (such as {quoted(label)}). Labels are text, whole "

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from gramian._typing import RowsLike
 from gramian.data.distributed import is_elsewhere, refuse_elsewhere
 from gramian.data.names import names_of, places_of, with_columns
 from gramian.exceptions import InputError
 
 
-def matched(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+def matched(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """Return X with its columns in the order of the fit, by the rule of :mod:`gramian.data.names`.
 
     ``reset``: X is what the estimator is fitted to; its names become ``feature_names_in_``.
@@ -44,7 +45,7 @@ def check_width(estimator: BaseEstimator, width: int, *, reset: bool) -> None:
         )
 
 
-def refuse_cluster(estimator: BaseEstimator, X: Any) -> None:
+def refuse_cluster(estimator: BaseEstimator, X: RowsLike) -> None:
     """Raise for a Dask collection where rows are needed on this machine."""
     if is_elsewhere(X):
         refuse_elsewhere(X, type(estimator).__name__)

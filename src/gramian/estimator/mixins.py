@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
+from gramian._typing import RowsLike
 from gramian.data.column import StoredColumn
 from gramian.data.distributed import is_elsewhere
 from gramian.estimator.base import own_target, required_target
@@ -45,7 +46,7 @@ class Regressor(MultiOutputMixin, RegressorMixin):
         return float(r2_score(y, in_memory(self.predict(X)), sample_weight=weights))
 
 
-def _given_target(estimator: BaseEstimator, X: Any, y: Any) -> Any:
+def _given_target(estimator: BaseEstimator, X: RowsLike, y: Any) -> Any:
     """Return the targets to score by, in memory; raise where there are none."""
     y = own_target(X, y)
     required_target(estimator, y)

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike
+
+from gramian._typing import RandomState, RowsLike
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,12 +19,12 @@ if TYPE_CHECKING:
 
 def explain(
     self: Any,
-    X: Any,
+    X: RowsLike,
     *,
     n_points: int = 5,
     by: str = "share",
     output: Any = None,
-    X_train: Any = None,
+    X_train: RowsLike | None = None,
     columns: bool = True,
 ) -> Explanation:
     """Return which training rows or landmarks, and which columns, the predictions for X come from.
@@ -32,7 +36,14 @@ def explain(
     return explain(self, X, n_points=n_points, by=by, output=output, X_train=X_train, columns=columns)
 
 
-def report(self: Any, path: Any, X: Any = None, y: Any = None, *, random_state: Any = 0) -> Path:
+def report(
+    self: Any,
+    path: Any,
+    X: RowsLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    random_state: RandomState = 0,
+) -> Path:
     """Write a report of the fitted model as one HTML file without external resources; return its path.
 
     See :func:`gramian.reporting.report` for what it shows and what rows X and targets y add.

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_array
 
+from gramian._typing import RowsLike
 from gramian.data.cells import BOOLEAN, CATEGORY, EMPTY, NOUNS, NUMERIC
 from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
@@ -23,7 +24,7 @@ _TEMPORAL = ("timestamp", "date", "time", "duration")
 
 
 def checked_rows(
-    estimator: BaseEstimator, X: Any, *, reset: bool, lengths: bool = True, **options: Any
+    estimator: BaseEstimator, X: RowsLike, *, reset: bool, lengths: bool = True, **options: Any
 ) -> Any:
     """Return X as scikit-learn's ``validate_data`` does with these options: an array, or CSR.
 

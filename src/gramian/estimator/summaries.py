@@ -141,7 +141,7 @@ def _values_grid(title: str, values: Mapping[str, Any]) -> Grid:
     return Grid(title, ("name", "value"), tuple((name, _value(value)) for name, value in values.items()))
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     """Return a value as a short text; of large things the type and the shape."""
     if isinstance(value, np.ndarray) and value.size <= 6:
         return short(np.array2string(value, precision=4, separator=", "), 80)
@@ -154,6 +154,6 @@ def _value(value: Any) -> str:
     return type(value).__name__
 
 
-def number(value: Any, digits: int = 4) -> str:
+def number(value: object, digits: int = 4) -> str:
     """Return a number with some digits, or another value as a short text."""
     return f"{float(value):.{digits}g}" if isinstance(value, int | float | np.number) else _value(value)

@@ -235,7 +235,7 @@ class ClassTargets(Targets):
         for where in row_slices(self.shape[0], _BLOCK):
             yield work(self.codes(where), None if beside is None else beside[where])
 
-    def weights(self, class_weight: Any, sample_weight: Any) -> Array | None:
+    def weights(self, class_weight: object, sample_weight: Any) -> Array | None:
         """Return row weights: the sample's times the class's; None where both are None."""
         found = checked_weights(sample_weight, self.shape[0])
         if class_weight is not None:
@@ -263,7 +263,7 @@ class ClassTargets(Targets):
                 "of its rows a positive weight, or drop the class from y."
             )
 
-    def _per_class(self, class_weight: Any, sample: Array | None) -> Array:
+    def _per_class(self, class_weight: object, sample: Array | None) -> Array:
         if isinstance(class_weight, str):
             if class_weight != "balanced":
                 raise InputError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import DTypeLike
 
 from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import unit_roundoff
@@ -108,7 +109,7 @@ class PenaltyTrials(_PenaltyProblem):
         self.solved = coefficients, self.mean + offset
         return np.asarray(across @ coefficients.astype(across.dtype) + (self.mean + offset), np.float64)
 
-    def _matrices(self, dtype: Any) -> tuple[FloatArray, FloatArray]:
+    def _matrices(self, dtype: DTypeLike) -> tuple[FloatArray, FloatArray]:
         n_jobs = self.engine.n_jobs
         return (
             self.kernel(self.rows, dtype=dtype, n_jobs=n_jobs),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._numerics import expansion_error, expansion_tolerance
 from gramian._typing import Float64Array, Rows
@@ -79,7 +80,7 @@ def without_ones(value: Float64Array) -> tuple[Float64Array, Float64Array]:
 
 
 def served_dtype(
-    kernel: Kernel, rows: Rows, value: Float64Array, targets: Float64Array, dtype: Any
+    kernel: Kernel, rows: Rows, value: Float64Array, targets: Float64Array, dtype: DTypeLike
 ) -> np.dtype[Any]:
     """Return the dtype of a prediction's tiles: ``dtype``, or float64 if its rounding would show."""
     largest = float(np.mean(kernel.diagonal(rows[: min(1024, rows.shape[0])])))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._lapack import cho_solve
 from gramian._numerics import cholesky_lower
@@ -131,7 +131,9 @@ def _blocks(n: int, block: int, given: list[IntArray], rng: np.random.Generator)
         yield np.sort(order[start : start + block])
 
 
-def _step(system: ExactSystem, b: Float64Array, z: Float64Array, rows: IntArray, dtype: Any) -> Float64Array:
+def _step(
+    system: ExactSystem, b: Float64Array, z: Float64Array, rows: IntArray, dtype: DTypeLike
+) -> Float64Array:
     """Return (K_SS + D_SS)⁻¹ ((K + D)_{S,:} z − b_S) for the rows S, with tiles of the given dtype."""
     points, shift = system.rows[rows], system.shift[rows]
     across = KernelOperator(system.kernel, points, system.rows, dtype=dtype, n_jobs=system.engine.n_jobs)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import DTypeLike
 
 from gramian._budget import format_bytes
 from gramian._lapack import cho_solve, cholesky
@@ -70,7 +71,7 @@ class ExactSystem:
         """Whether fast products are less accurate than accurate ones."""
         return bool(np.dtype(self.dtype) != np.float64)
 
-    def _product(self, values: Float64Array, name: str, dtype: Any, keep_bytes: int) -> Float64Array:
+    def _product(self, values: Float64Array, name: str, dtype: DTypeLike, keep_bytes: int) -> Float64Array:
         if name not in self._operators:
             self._operators[name] = KernelOperator(
                 self.kernel, self.rows, dtype=dtype, n_jobs=self.engine.n_jobs, keep_bytes=keep_bytes
@@ -132,6 +133,6 @@ class ExactSystem:
         return square
 
 
-def keeps_tiles(n_rows: int, dtype: Any, memory_bytes: int) -> bool:
+def keeps_tiles(n_rows: int, dtype: DTypeLike, memory_bytes: int) -> bool:
     """Tell whether fast products of ``n_rows`` rows keep K's tiles between products."""
     return triangle_bytes(n_rows, dtype) <= KEPT_SHARE * memory_bytes

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.cells import DATE
 from gramian.data.source import ArraySource, RowSource, row_blocks
 from gramian.exact.predictor import ExactPredictor
@@ -25,7 +25,7 @@ NUMBERS, MOST_ROWS = 1 << 20, 4096
 
 
 def contributions(
-    machines: Machines, X: Any, X_train: Any, outputs: IntArray, signs: Float64Array
+    machines: Machines, X: RowsLike, X_train: Any, outputs: IntArray, signs: Float64Array
 ) -> tuple[Float64Array | None, tuple[str, ...]]:
     """Return f(x) − f(x with a column at its reference), (n, d), and names of the columns.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.predictor import Predictor
 from gramian.data.mapped import map_rows
@@ -78,14 +78,14 @@ class Machines:
     boosting: float = 0.0  #: weight of the boosted values in the number that the first map takes
     beside: float = 0.0  #: weight of the boosted values as a term of the prediction
 
-    def read(self, X: Any) -> RowSource:
+    def read(self, X: RowsLike) -> RowSource:
         """Return a user's rows as the machines take them: of a table encoded and scaled."""
         if isinstance(self.model, TableServer):
             return map_rows(self.encoded(X), self.model.scaling_)
         found: RowSource = self.model._rows(X, reset=False)
         return found
 
-    def encoded(self, X: Any) -> EncodedRows:
+    def encoded(self, X: RowsLike) -> EncodedRows:
         """Return the rows of a table as numbers, not scaled."""
         return EncodedRows(self.model.columns_, checked_table(self.model, X, reset=False))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from gramian._typing import Array
 
@@ -37,11 +38,11 @@ class Graph:
             name += "_"
         return name
 
-    def cast(self, name: str, dtype: Any) -> str:
+    def cast(self, name: str, dtype: DTypeLike) -> str:
         """Add a conversion to a type of NumPy."""
         return self("Cast", name, to=self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def constant(self, values: Any) -> str:
+    def constant(self, values: ArrayLike) -> str:
         """Add a constant and return its name; equal small constants are stored once."""
         array: Array = np.asarray(values)
         content = tuple(array.ravel().tolist()) if array.dtype == object else array.tobytes()
@@ -53,7 +54,7 @@ class Graph:
             self.initializers.append(made)
         return self._names[key]
 
-    def info(self, name: str, dtype: Any, shape: list[str | int]) -> Any:
+    def info(self, name: str, dtype: DTypeLike, shape: list[str | int]) -> Any:
         """Return the description of an input or output; ``str`` is the type of text."""
         helper, text = self.onnx.helper, self.onnx.TensorProto.STRING
         kind = text if dtype is str else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._phases import Progress
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, RowsLike
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.overflow_checks import finite_values
@@ -152,7 +152,7 @@ class FastKernelModel(KernelEstimator):
         rows = self._matched_source(X, reset=reset).rows(slice(0, X.shape[0]))
         return np.asarray(dense(checked_values(self, rows, reset=reset, dtype=dtype)))
 
-    def _given_teacher(self, X: Any) -> Any:
+    def _given_teacher(self, X: RowsLike) -> Any:
         """Return the teacher, asked about the columns of X; None if there is none that is fitted."""
         if self.teacher is None or is_unfitted(self.teacher):
             return None
@@ -334,7 +334,7 @@ class FastKernelModel(KernelEstimator):
             else whole_number("batch_rows", self.batch_rows, 1)
         )
 
-    def _values(self, X: Any) -> Float64Array:
+    def _values(self, X: RowsLike) -> Float64Array:
         return np.asarray(self._answers(X), np.float64)
 
     def _answers(self, X: Any) -> FloatArray:
@@ -350,7 +350,7 @@ class FastKernelModel(KernelEstimator):
             rows = self._dense(X, reset=False)  # names a missing or an infinite value
         return finite_values(found, rows.__getitem__)
 
-    def _is_plain(self, X: Any) -> bool:
+    def _is_plain(self, X: RowsLike) -> bool:
         """Return whether X is an array that needs no check: its values are finite where the answers are."""
         return (
             type(X) is np.ndarray

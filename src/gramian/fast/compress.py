@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from gramian._typing import Array
+from gramian._typing import Array, RowsLike
 from gramian.engine import Engine
 from gramian.estimator.answers import class_labels
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
@@ -19,12 +19,12 @@ from gramian.fast.teachers import Translated, class_teacher
 
 def compress_rows(
     model: Any,
-    X: Any,
+    X: RowsLike,
     y: Any,
     cost: Any,
     options: dict[str, Any],
     *,
-    rows: Any = None,
+    rows: RowsLike | None = None,
     form: Callable[[Array], Any] | None = None,
 ) -> Any:
     """Return a fast model of numeric rows that imitates a teacher; see :func:`gramian.compress`.

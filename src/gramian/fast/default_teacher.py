@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RandomState
 from gramian.engine import Engine
 from gramian.exact.exact import Exact
 from gramian.exact.penalties import PenaltyTrials
@@ -60,7 +60,7 @@ def default_teacher(
     rows: Float64Array,
     targets: Array,
     weights: Array,
-    random_state: Any,
+    random_state: RandomState,
     until: float = math.inf,
 ) -> Any:
     """Train kernel ridge with the kernel and penalty that have the least error on held-out rows.

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.engine import Engine
 from gramian.estimator.answers import (
     class_labels,
@@ -164,11 +164,11 @@ class FastKernelClassifier(Classifier, FastKernelModel):
                 unlabelled=self._unlabelled(unlabelled),
             )
 
-    def decision_function(self, X: Any) -> Float64Array:
+    def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
         return decision_values(self._values(X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the class of each row."""
         return class_labels(self._answers(X), self.classes_)
 
@@ -184,7 +184,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         return self.classes_[(1 if values.item() > 0 else 0) if len(values) == 1 else values.argmax()]
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Float64Array:
+    def predict_proba(self, X: RowsLike) -> Float64Array:
         """Return the probability of each class, shape (n, classes); rows sum to 1.
 
         Decision values are mapped to log odds by two coefficients fitted on held-out rows
@@ -195,12 +195,12 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         return np.exp(self.predict_log_proba(X))
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Float64Array:
+    def predict_log_proba(self, X: RowsLike) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`."""
         values = self._values(X)
         return log_probabilities(self.calibration_.log_odds(values))
 
-    def _compare(self, given: Any, found: Float64Array, told: Float64Array, held: TrainingSet) -> None:
+    def _compare(self, given: object, found: Float64Array, told: Float64Array, held: TrainingSet) -> None:
         self.fidelity_ = same_class(found, told, held.weights)
         chances = None if given is None else class_chances(given, self.classes_, held.rows)
         if chances is None:
@@ -208,7 +208,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         self.calibration_ = Calibration.fit(found, chances, held.weights)
 
     def _teacher(
-        self, given: Any, rows: Float64Array, values: Float64Array, weights: Array, until: float
+        self, given: object, rows: Float64Array, values: Float64Array, weights: Array, until: float
     ) -> Teacher:
         if given is not None:
             return class_teacher(given, self.classes_, Engine(self.n_jobs))
@@ -287,7 +287,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
                 unlabelled=self._unlabelled(unlabelled),
             )
 
-    def predict(self, X: Any) -> Float64Array:
+    def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
         out = self._values(X) * self._spread + self._center
         return predicted_numbers(out, flat=self._flat)
@@ -310,7 +310,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         self.fidelity_ = explained_variance(found, told, held.weights)
 
     def _teacher(
-        self, given: Any, rows: Float64Array, values: Float64Array, weights: Array, until: float
+        self, given: object, rows: Float64Array, values: Float64Array, weights: Array, until: float
     ) -> Teacher:
         if given is not None:
             ask = number_teacher(given, values.shape[1], Engine(self.n_jobs))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
-from gramian._typing import Array
+from gramian._typing import Array, RowsLike
 from gramian.data.formats.frames import column_labels, frame_kind, opened_frame
 from gramian.data.names import names_of, places_of, with_columns
 from gramian.data.source import ArraySource
@@ -17,7 +17,7 @@ from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.teachers import Translated
 
 
-def by_name(teacher: Any, X: Any, engine: Engine) -> Any:
+def by_name(teacher: Any, X: RowsLike, engine: Engine) -> Any:
     """Return a fitted teacher of the rows X that is asked about arrays with the columns of X.
 
     If X is a frame, the teacher gets frames. If both have names, it gets the columns in its own order.

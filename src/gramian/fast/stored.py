@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray, RandomState
 from gramian.exceptions import InputError
 from gramian.fast.default_teacher import default_teacher
 from gramian.fast.teacher_adapters import are_chances
@@ -61,7 +62,9 @@ class StoredChances:
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
-def stored_teacher(answers: Any, rows: Float64Array, y: Any, random_state: Any) -> tuple[Any, bool]:
+def stored_teacher(
+    answers: Any, rows: Float64Array, y: ArrayLike, random_state: RandomState
+) -> tuple[Any, bool]:
     """Return the teacher of stored answers for rows, and whether it teaches classes.
 
     Their kind is told as that of a function's answers (:func:`.kinds.teacher_of`).

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier, is_regressor
 
-from gramian._typing import Array
+from gramian._typing import Array, RowsLike
 from gramian.exceptions import InputError
 from gramian.fast.teachers import METHODS
 
@@ -24,7 +25,7 @@ class Chances:
     function: Callable[[Any], Any]
     classes_: Array
 
-    def predict_proba(self, rows: Any) -> Array:
+    def predict_proba(self, rows: RowsLike) -> Array:
         """Return the function's answers."""
         return np.asarray(self.function(rows))
 
@@ -36,7 +37,7 @@ class Labels:
     function: Callable[[Any], Any]
     classes_: Array
 
-    def predict(self, rows: Any) -> Array:
+    def predict(self, rows: RowsLike) -> Array:
         """Return the function's answers."""
         return np.asarray(self.function(rows))
 
@@ -47,7 +48,7 @@ class SideBySide:
 
     teachers: tuple[Any, ...]
 
-    def predict(self, rows: Any) -> Array:
+    def predict(self, rows: RowsLike) -> Array:
         """Return the numbers of all, shape (n, outputs)."""
         found = [np.asarray(function_of(each)(rows), np.float64) for each in self.teachers]
         return np.column_stack(found)
@@ -81,7 +82,7 @@ def teaches_classes(model: Any) -> bool | None:
     return True if any(hasattr(model, name) for name in methods) else None
 
 
-def teacher_of(model: Any, X: Any, y: Any) -> tuple[Any, bool]:
+def teacher_of(model: Any, X: RowsLike, y: ArrayLike) -> tuple[Any, bool]:
     """Return a teacher with the methods of a fitted model, and whether it teaches classes.
 
     A list is taken as regressors side by side. What does not say its kind (a function, a booster) is judged

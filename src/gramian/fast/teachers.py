@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.svm import SVC, NuSVC
 
 from gramian._typing import Array, Float64Array
@@ -122,7 +123,7 @@ def number_teacher(model: Any, outputs: int, engine: Engine) -> Callable[[Array]
     return values
 
 
-def known_classes(model: Any, y: Any) -> Array | None:
+def known_classes(model: Any, y: ArrayLike) -> Array | None:
     """Return a fitted teacher's classes if it knows all labels y and more, with a warning; else None."""
     theirs = getattr(model, "classes_", None)
     if theirs is None or isinstance(theirs, list):

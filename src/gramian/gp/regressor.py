@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import several, whole_number
 from gramian._random import as_generator
-from gramian._typing import Float64Array
+from gramian._typing import Float64Array, RandomState, RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
@@ -234,7 +234,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         return with_metric(stated, Input.of(self), getattr(self, "feature_names_in_", None))
 
     def predict(
-        self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
+        self, X: RowsLike, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
     ) -> Any:
         """Return the mean of f at the rows, or with ``return_std`` or ``return_cov`` a pair.
 
@@ -262,7 +262,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             return mean, full[:, :, 0] if self._flat else full
         return mean, predicted_numbers(deviations[:, None] * unit, flat=self._flat)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Float64Array:
+    def predict_interval(self, X: RowsLike, coverage: float = 0.9) -> Float64Array:
         """Return the ends of an interval for a new observation at each row, (n, 2) or (n, outputs, 2).
 
         mean ± q·deviation, with noise and ``calibration``, where q is the ⌈coverage·(m + 1)⌉-th smallest of
@@ -278,7 +278,9 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         ends = ends * self._y_std[:, None] + self._y_mean[:, None]
         return np.asarray(ends[:, 0] if self._flat else ends)
 
-    def predict_quantiles(self, X: Any, quantiles: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Float64Array:
+    def predict_quantiles(
+        self, X: RowsLike, quantiles: float | Sequence[float] = (0.1, 0.5, 0.9)
+    ) -> Float64Array:
         """Return quantiles of a new observation at each row, (n, quantiles) or (n, outputs, quantiles).
 
         A single number gives (n,) or (n, outputs). mean + s·deviation, with noise, where s is that quantile
@@ -296,7 +298,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         found = found[:, 0] if self._flat else found
         return np.asarray(found[..., 0] if single else found)
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Float64Array:
+    def sample_y(self, X: RowsLike, n_samples: int = 1, random_state: RandomState = 0) -> Float64Array:
         """Return joint draws of f at a few rows, shape (n, n_samples) or (n, outputs, n_samples).
 
         Uses ``predict(return_cov=True)``. Time O(n³), memory O(n²).
@@ -311,7 +313,9 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         found = found * self._y_std[:, None] + self._y_mean[:, None]
         return predicted_numbers(found, flat=self._flat)
 
-    def sample_paths(self, n_samples: int = 1, random_state: Any = None) -> Callable[[Any], Float64Array]:
+    def sample_paths(
+        self, n_samples: int = 1, random_state: RandomState = None
+    ) -> Callable[[Any], Float64Array]:
         """Return functions drawn from the posterior: X ↦ (n, n_samples), or (n, outputs, n_samples).
 
         They can be evaluated at any rows and always agree with themselves: f(x) = φ(x)ᵀw with w drawn from
@@ -323,7 +327,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         draws = whole_number("n_samples", n_samples, 1)
         paths = self.posterior_.paths(draws, as_generator(random_state))
 
-        def evaluate(X: Any) -> Float64Array:
+        def evaluate(X: RowsLike) -> Float64Array:
             source = self._prepared(X)
             out = np.empty((source.shape[0], paths.n_outputs, paths.n_draws))
             for where, values in paths.blocks(source, chunk_rows=PREDICT_ROWS, engine=self._engine()):
@@ -349,13 +353,13 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         values = objective.checked(self.theta_ if theta is None else theta)
         return objective.value(values) if eval_gradient else objective.moved(values).found().value
 
-    def _mean_and_unit(self, X: Any) -> tuple[Float64Array, Float64Array]:
+    def _mean_and_unit(self, X: RowsLike) -> tuple[Float64Array, Float64Array]:
         """Return mean and scaled deviation of new observations, (n, outputs), of normalised targets."""
         mean, variance = moments_of(self.posterior_, self._prepared(X), self._engine())
         deviations = np.sqrt(variance + self.noise_)
         return mean, deviations[:, None] * self.calibration_.factor(mean, deviations)
 
-    def _prepared(self, X: Any) -> RowSource:
+    def _prepared(self, X: RowsLike) -> RowSource:
         """Return checked rows, transformed as the kernel expects."""
         return Input.of(self).over(self._rows(X, reset=False))
 

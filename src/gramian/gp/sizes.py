@@ -52,7 +52,7 @@ ROOT_RANK, BLOCK_RANK, BLOCK_ROWS = 500, 200, 400
 
 
 def plan_sizes(
-    approximation: Any,
+    approximation: object,
     source: RowSource,
     work: Workload,
     kernel: Kernel,
@@ -130,14 +130,14 @@ def plan_sizes(
             blocks = int(0.8 * blocks)
 
 
-def solves_for_mean(approximation: Any, n_rows: int, memory_budget: int) -> bool:
+def solves_for_mean(approximation: object, n_rows: int, memory_budget: int) -> bool:
     """Tell whether the posterior's mean is that of the exact kernel matrix, solved by its tiles."""
     chosen = isinstance(approximation, str) and approximation == "auto"
     return chosen and n_rows > EXACT_ROWS and fits_memory(n_rows, memory_budget)
 
 
 def takes_neighbours(
-    approximation: Any, source: RowSource, hyper: Hyperparameters, memory_budget: int, n_threads: int
+    approximation: object, source: RowSource, hyper: Hyperparameters, memory_budget: int, n_threads: int
 ) -> bool:
     """Tell whether posteriors from the nearest rows are tried, or raise where they were asked for in vain.
 

@@ -245,7 +245,7 @@ def lengthscale_array(value: float | tuple[float, ...], n_features: int) -> Floa
     return array
 
 
-def as_rows(X: Any, name: str) -> Rows:
+def as_rows(X: Rows, name: str) -> Rows:
     """Return rows as an array or a CSR array, without a copy; raise for anything else."""
     refuse_masked(name, X)
     sparse = sp.issparse(X)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._typing import Array, Float64Array, FloatArray
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
@@ -13,7 +14,7 @@ from gramian.kernels.gradient import contract
 from gramian.kernels.radial_derivatives import of_squares
 
 
-def stacked_grams(kernel: Kernel, points: Array, dtype: Any = np.float64) -> FloatArray:
+def stacked_grams(kernel: Kernel, points: Array, dtype: DTypeLike = np.float64) -> FloatArray:
     """Return k(x_i, x_j) within each set of points, shape (b, m, m), in ``dtype``.
 
     points : (b, m, d), b sets of m rows. Kernels of Euclidean distances, their sums, products and multiples

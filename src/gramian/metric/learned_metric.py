@@ -111,7 +111,7 @@ class LearnedMetric(BaseEstimator):
         )
 
 
-def _share(name: str, value: Any, checked: Any) -> float:
+def _share(name: str, value: object, checked: Any) -> float:
     """Return a number under 1."""
     number = float(checked(name, value))
     if not isinstance(value, numbers.Real) or number >= 1:

@@ -72,7 +72,7 @@ class PartRecords(Values):
         set_feature_names(model, stored["feature_names"])  # behind the check, whose row has no names
         return model
 
-    def write(self, where: str, value: Any) -> Any:
+    def write(self, where: str, value: object) -> Any:
         """Return JSON for a value, and store its arrays separately."""
         name = type(value).__name__
         if is_known(value):

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array
+from gramian._typing import Array, RowsLike
 from gramian.exceptions import InputError, ModelFileError, quoted
 from gramian.model_file.estimators import feature_names, set_feature_names
 from gramian.model_file.records import PartRecords
@@ -203,7 +204,7 @@ class _Zeros(TransformerMixin, BaseEstimator):
     def __init__(self, width: int) -> None:
         self.width = width
 
-    def fit(self, X: Any, y: Any = None) -> _Zeros:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> _Zeros:
         return self
 
     def transform(self, X: Any) -> Array:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gramian._typing import Array, IntArray
 from gramian.exceptions import ModelFileError
@@ -35,7 +36,7 @@ def check_structure(name: str, parts: Mapping[str, Any], most: float) -> None:
         CHECKS[name](Parts(**parts, most=most))
 
 
-def check_shape(name: str, array: Any, shape: tuple[int | None, ...]) -> None:
+def check_shape(name: str, array: ArrayLike, shape: tuple[int | None, ...]) -> None:
     """Raise if an array has another shape; None stands for any length."""
     found = np.shape(array) if not hasattr(array, "shape") else array.shape
     if len(found) != len(shape) or any(b not in (None, a) for a, b in zip(found, shape)):
@@ -43,7 +44,7 @@ def check_shape(name: str, array: Any, shape: tuple[int | None, ...]) -> None:
         raise ModelFileError(f"the array {name!r} has shape {found}; expected {expected}. {CURE}")
 
 
-def whole(name: str, array: Any, below: int) -> IntArray:
+def whole(name: str, array: ArrayLike, below: int) -> IntArray:
     """Return an array of whole numbers from 0 up to ``below``; raise if it holds others."""
     numbers = np.asarray(array)
     if numbers.size and (numbers.dtype.kind not in "iu" or not 0 <= numbers.min() <= numbers.max() < below):

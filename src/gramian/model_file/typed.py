@@ -42,7 +42,7 @@ def _hints(made_by: Any) -> dict[str, Any]:
     return get_type_hints(made_by.__init__ if plain else made_by)
 
 
-def fits(value: Any, hint: Any) -> bool:
+def fits(value: object, hint: Any) -> bool:
     """Return whether a value is of an annotated type, and its items of theirs.
 
     >>> fits((1, 2), tuple[int, ...]), fits((1, "a"), tuple[int, ...]), fits(True, int)
@@ -107,7 +107,7 @@ def is_finite(value: Any) -> bool:
     return not isinstance(value, float) or bool(np.isfinite(value))
 
 
-def describe_value(value: Any) -> str:
+def describe_value(value: object) -> str:
     """Return what a value is, in a few words however large it is."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} and shape {value.shape}"

@@ -67,7 +67,7 @@ class Values:
         self.arrays, self.room = arrays, room or AllowedBytes()
         self._names: dict[int, str] = {}
 
-    def write(self, where: str, value: Any) -> Any:
+    def write(self, where: str, value: object) -> Any:
         """Return JSON for a value; ``where`` names it in the error for one that has none."""
         if isinstance(value, np.generic):
             value = value.item()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
@@ -120,7 +121,7 @@ class KernelOperator(Operator):
             return self
         return KernelOperator(self.kernel, self.columns, self.rows, dtype=self.tile_dtype, n_jobs=self.n_jobs)
 
-    def with_dtype(self, dtype: Any) -> KernelOperator:
+    def with_dtype(self, dtype: DTypeLike) -> KernelOperator:
         """Return the same matrix with tiles of another type."""
         return KernelOperator(self.kernel, self.rows, self.columns, dtype=dtype, n_jobs=self.n_jobs)
 
@@ -270,7 +271,7 @@ def working_bytes(n_columns: int, n_features: int, n_outputs: int, itemsize: int
     return threads * (2 * tile + 3 * flight) + (kept if kept <= KEPT_BYTES else 0)
 
 
-def triangle_bytes(n_rows: int, dtype: Any) -> int:
+def triangle_bytes(n_rows: int, dtype: DTypeLike) -> int:
     """Return the bytes of the tiles of the lower half of K; tiles on the diagonal count in full."""
     whole, rest = divmod(int(n_rows), COLUMNS)
     own = whole * COLUMNS**2 + rest**2

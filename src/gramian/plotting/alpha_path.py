@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -24,6 +24,10 @@ from gramian.plotting.canvas import (
 from gramian.plotting.labels import label_curves
 from gramian.plotting.scales import scale_axis, text_of
 from gramian.ridge.cross_validation import KernelRidgeCV
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: Colour of the chosen line, and the darkest and palest grey of the others: narrow kernels dark, wide ones
 #: pale.
@@ -109,14 +113,14 @@ class AlphaPathDisplay:
         )
 
     @staticmethod
-    def _shaped(name: str, given: Any, shape: tuple[int, ...]) -> Float64Array:
+    def _shaped(name: str, given: object, shape: tuple[int, ...]) -> Float64Array:
         values = np.asarray(given, np.float64)
         if values.shape != shape:
             raise InputError(f"{name} has shape {values.shape}; expected {shape}, as scores has it.")
         return values
 
     @classmethod
-    def from_estimator(cls, model: KernelRidgeCV, *, output: int = 0, ax: Any = None) -> Self:
+    def from_estimator(cls, model: KernelRidgeCV, *, output: int = 0, ax: Axes | None = None) -> Self:
         """Draw the results that a fitted search keeps in ``cv_results_``.
 
         Parameters

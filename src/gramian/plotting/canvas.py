@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError, MissingPackageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: Colours that readers with deuteranopia, protanopia or tritanopia tell apart, each with a contrast of 3 or
 #: more on white: chosen for the greatest least distance, which
@@ -68,7 +72,7 @@ def panel(display: str, ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
     return axes[0].figure, axes[0]
 
 
-def tidy(ax: Any) -> None:
+def tidy(ax: Axes) -> None:
     """Reduce the frame to two spines, quiet ticks and a faint grid below everything."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
@@ -79,7 +83,7 @@ def tidy(ax: Any) -> None:
     ax.set_axisbelow(True)
 
 
-def caption(ax: Any, title: str, note: str = "", *, lift: float = 0.0) -> None:
+def caption(ax: Axes, title: str, note: str = "", *, lift: float = 0.0) -> None:
     """Write a title at the left, and a quieter note under it; ``lift`` points higher, over a second axis."""
     ax.set_title(
         title, loc="left", fontsize=TITLE_SIZE, fontweight="bold", color=INK, pad=lift + (22 if note else 8)
@@ -99,7 +103,7 @@ def caption(ax: Any, title: str, note: str = "", *, lift: float = 0.0) -> None:
         )
 
 
-def name_axes(ax: Any, x: str, y: str) -> None:
+def name_axes(ax: Axes, x: str, y: str) -> None:
     """Label both axes."""
     ax.set_xlabel(x, fontsize=LABEL_SIZE, color=INK)
     ax.set_ylabel(y, fontsize=LABEL_SIZE, color=INK)

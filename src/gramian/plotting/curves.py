@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError, did_you_mean
 from gramian.plotting.canvas import MARK_SIZES, MARKS, colour_and_mark
 from gramian.plotting.labels import Curve, label_curves
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def checked_points(methods: Any, **columns: Any) -> tuple[list[str], dict[str, Float64Array]]:
@@ -93,7 +96,7 @@ def members(names: Sequence[str]) -> dict[str, IntArray]:
 
 
 def draw_curves(
-    ax: Any, names: Sequence[str], x: Float64Array, y: Float64Array, *, beside: Sequence[Curve] = ()
+    ax: Axes, names: Sequence[str], x: Float64Array, y: Float64Array, *, beside: Sequence[Curve] = ()
 ) -> list[Any]:
     """Draw each method's points, joined in their order, and write its name beside them; return the lines.
 

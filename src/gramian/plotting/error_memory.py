@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from gramian._budget import format_bytes
 from gramian._checks import whole_number
+from gramian._typing import RandomState, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import caption, colour_and_mark, name_axes, padded, panel, pyplot, tidy
 from gramian.plotting.curves import checked_points, draw_curves, flat_items, members, records_of
 from gramian.plotting.scales import scale_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class ErrorMemoryDisplay:
@@ -83,11 +87,11 @@ class ErrorMemoryDisplay:
     def from_approximations(
         cls,
         approximations: Any,
-        X: Any,
+        X: RowsLike,
         *,
         n_rows: int = 2000,
-        random_state: Any = 0,
-        ax: Any = None,
+        random_state: RandomState = 0,
+        ax: Axes | None = None,
         log: bool = True,
     ) -> Self:
         """Estimate and draw the error of approximations over the rows of X; unfitted ones are fitted first.
@@ -134,7 +138,7 @@ class ErrorMemoryDisplay:
         low: str | None = None,
         high: str | None = None,
         n_rows: int | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         log: bool = True,
     ) -> Self:
         """Draw stored results, one mapping for each point; the parameters name its fields."""

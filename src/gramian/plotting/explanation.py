@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from gramian._checks import whole_number
-from gramian._typing import Float64Array
+from gramian._typing import Float64Array, RowsLike
 from gramian.exceptions import InputError
 from gramian.explanation import Explanation, explain
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, pyplot, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: Height in inches of a bar, and of everything around the bars. Chosen by hand.
 BAR, FRAME = 0.3, 1.6
@@ -78,15 +82,15 @@ class ExplanationDisplay:
     def from_estimator(
         cls,
         model: Any,
-        X: Any,
+        X: RowsLike,
         *,
         row: int = 0,
         n_points: int = 5,
         by: str = "share",
         n_columns: int = 10,
         output: Any = None,
-        X_train: Any = None,
-        ax: Any = None,
+        X_train: RowsLike | None = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Explain the predictions for X and draw one of them.
 
@@ -99,7 +103,7 @@ class ExplanationDisplay:
         found = explain(model, X, n_points=n_points, by=by, output=output, X_train=X_train)
         return cls(found, row=row, n_columns=n_columns).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw the panels.
 
         ax : as many axes as there are panels; None for a new figure.
@@ -136,7 +140,7 @@ class ExplanationDisplay:
         return self
 
 
-def _bars(ax: Any, names: Sequence[str], values: Sequence[float] | Float64Array) -> None:
+def _bars(ax: Axes, names: Sequence[str], values: Sequence[float] | Float64Array) -> None:
     levels = np.arange(len(names))
     tidy(ax)
     colours = [COLOURS[0] if value >= 0 else COLOURS[1] for value in values]

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import whole_number
-from gramian._typing import Array, IntArray
+from gramian._typing import Array, IntArray, RowsLike
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import caption, name_axes, padded, panel, pyplot, tidy
 from gramian.plotting.curves import checked_points, draw_curves, flat_items, pareto_front, records_of
 from gramian.plotting.scales import checked_unit, scale_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: Fields of results files, with the names and units of their axes.
 KNOWN = {
@@ -109,7 +114,7 @@ class FrontierDisplay:
         error_name: str | None = None,
         units: Mapping[str, str] | None = None,
         title: str = "What accuracy costs",
-        ax: Any = None,
+        ax: Axes | None = None,
         log: bool = True,
     ) -> Self:
         """Draw stored results.
@@ -149,7 +154,7 @@ class FrontierDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y: Any,
+        y: ArrayLike,
         predictions: Mapping[str, Any],
         cost: Mapping[str, Any],
         *,
@@ -157,7 +162,7 @@ class FrontierDisplay:
         cost_name: str = "Time to fit",
         cost_unit: str = "s",
         title: str = "What accuracy costs",
-        ax: Any = None,
+        ax: Axes | None = None,
         log: bool = True,
     ) -> Self:
         """Draw the errors of predictions of y: the misclassified fraction, or 1 − R².
@@ -206,12 +211,12 @@ class FrontierDisplay:
     def from_estimators(
         cls,
         estimators: Mapping[str, Any],
-        X: Any,
-        y: Any,
+        X: RowsLike,
+        y: ArrayLike,
         *,
         n_repeats: int = 3,
         title: str = "What accuracy costs",
-        ax: Any = None,
+        ax: Axes | None = None,
         log: bool = True,
     ) -> Self:
         """Measure and draw the error of fitted models on X and y against the seconds to predict a row.
@@ -301,7 +306,7 @@ def _staircase(cost: Array, error: Array, right: float, top: float) -> tuple[Arr
     return x, y
 
 
-def _mapping(name: str, given: Any) -> Mapping[str, Any]:
+def _mapping(name: str, given: object) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise InputError(
             f"{name} has type {type(given).__name__}; expected a mapping from names. Pass "

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import whole_number
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray, RandomState, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.storage import stored_operator
 from gramian.data.source import ArraySource, sample_rows
@@ -17,6 +17,10 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import bound
 from gramian.plotting.canvas import pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: With up to this many blocks every cell shows its number and every block has a tick. Chosen by hand.
 LABELLED_BLOCKS = 12
@@ -70,7 +74,13 @@ class GramDisplay:
 
     @classmethod
     def from_estimator(
-        cls, approximation: Approximation, X: Any, *, n_rows: int = 600, ax: Any = None, random_state: Any = 0
+        cls,
+        approximation: Approximation,
+        X: RowsLike,
+        *,
+        n_rows: int = 600,
+        ax: Axes | None = None,
+        random_state: RandomState = 0,
     ) -> Self:
         """Draw rows of X at random, compute both matrices and plot them.
 

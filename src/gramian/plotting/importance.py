@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -12,6 +12,10 @@ from gramian._typing import Float64Array, IntArray
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, panel, pyplot, tidy
 from gramian.plotting.scales import scale_axis, text_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: Height in inches of a bar, and of everything around the bars.
 BAR, FRAME = 0.27, 1.5
@@ -87,7 +91,7 @@ class ImportanceDisplay:
         feature_names: Any = None,
         n_features: int = 20,
         title: str = "What the model looks at",
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Draw the importances of a fitted model.
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gramian._typing import Float64Array
 from gramian.plotting.canvas import NOTE_SIZE, text_colour
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: Tried distances of a label from its point, in typographic points; far ones get a thin line back to it.
 #: These constants and the costs below are chosen by hand.
@@ -150,7 +154,7 @@ def _dotted(path: Float64Array) -> Float64Array:
     return np.concatenate(parts)
 
 
-def _extent(ax: Any, name: str, size: float, point: float) -> tuple[float, float]:
+def _extent(ax: Axes, name: str, size: float, point: float) -> tuple[float, float]:
     """Return the width and height of a text in points."""
     text = ax.text(0.0, 0.0, name, fontsize=size)
     box = text.get_window_extent()
@@ -158,7 +162,7 @@ def _extent(ax: Any, name: str, size: float, point: float) -> tuple[float, float
     return box.width / point, box.height / point
 
 
-def _written(ax: Any, name: str, curve: Any, colour: str, place: Any, size: float) -> Any:
+def _written(ax: Axes, name: str, curve: Any, colour: str, place: Any, size: float) -> Any:
     i, direction, gap = place
     far = gap > RINGS[1]
     return ax.annotate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,6 +15,10 @@ from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.plotting.canvas import COLOURS, INK, caption, name_axes, padded, panel, pyplot, tidy
 from gramian.plotting.labels import label_curves
 from gramian.plotting.scales import scale_axis, text_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: Most parameters that have a colour and a name of their own, so that names find room. Chosen by hand.
 NAMED = 8
@@ -103,7 +107,7 @@ class LearningDisplay:
         self.named: IntArray = np.sort(np.argsort(np.where(lengths, self.values[chosen], 0.0))[:NAMED])
 
     @classmethod
-    def from_estimator(cls, model: GaussianProcessRegressor, *, ax: Any = None) -> Self:
+    def from_estimator(cls, model: GaussianProcessRegressor, *, ax: Axes | None = None) -> Self:
         """Draw what a fitted model keeps in ``optimizer_report_``; ``ax`` as for :meth:`plot`.
 
         Errors: ``InputError`` for another model, and one that learned nothing (``optimizer=None``);

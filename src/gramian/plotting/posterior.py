@@ -5,18 +5,23 @@ from __future__ import annotations
 import inspect
 import numbers
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import whole_number
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.data.formats.frames import frame_kind
 from gramian.exceptions import InputError, did_you_mean
 from gramian.plotting.canvas import COLOURS, INK, caption, name_axes, padded, panel, pyplot, tidy
 from gramian.plotting.scales import scale_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Up to this many rows have strong marks; more rows are drawn fainter. Chosen by hand.
@@ -91,8 +96,8 @@ class PosteriorDisplay:
     def from_estimator(
         cls,
         model: Any,
-        X: Any,
-        y: Any = None,
+        X: RowsLike,
+        y: ArrayLike | None = None,
         *,
         feature: int | str = 0,
         output: int = 0,
@@ -100,7 +105,7 @@ class PosteriorDisplay:
         include_noise: bool = False,
         n_points: int = 200,
         sample_kw: Mapping[str, Any] | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Predict and draw along one feature, over its range in X, with the others at their medians.
 
@@ -297,7 +302,7 @@ def _column(feature: int | str, names: list[str], width: int) -> int:
     return int(feature)
 
 
-def _target(y: Any, n_rows: int, output: int) -> Array:
+def _target(y: ArrayLike, n_rows: int, output: int) -> Array:
     values = np.asarray(y, np.float64)
     if len(values) != n_rows:
         raise InputError(
@@ -306,7 +311,7 @@ def _target(y: Any, n_rows: int, output: int) -> Array:
     return _one(values, output)
 
 
-def _one(values: Any, output: int) -> Array:
+def _one(values: ArrayLike, output: int) -> Array:
     """Return one output of values of shape (n,) or (n, outputs)."""
     values = np.asarray(values)
     count = 1 if values.ndim == 1 else values.shape[1]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RandomState, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.features import FeatureMap
 from gramian.compression.storage import operator_of
@@ -37,6 +38,10 @@ from gramian.plotting.labels import Curve, label_curves
 from gramian.plotting.scales import scale_axis, text_of
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Colour of the line of K, wide and pale under the line of K̃.
@@ -109,12 +114,12 @@ class SpectrumDisplay:
     def from_estimator(
         cls,
         model: Any,
-        X: Any,
+        X: RowsLike,
         *,
         alpha: float | None = None,
         n_rows: int = 1000,
-        random_state: Any = 0,
-        ax: Any = None,
+        random_state: RandomState = 0,
+        ax: Axes | None = None,
     ) -> Self:
         """Compute both spectra over rows of X and draw them.
 
@@ -244,7 +249,7 @@ class SpectrumDisplay:
         return text if close is None else f"{text} of K, {_range(close)} of K̃"
 
 
-def _opened(model: Any, X: Any, rng: np.random.Generator) -> tuple[RowSource, Kernel, FeatureMap | None]:
+def _opened(model: Any, X: RowsLike, rng: np.random.Generator) -> tuple[RowSource, Kernel, FeatureMap | None]:
     """Return the rows as the model sees them, its kernel, and the bases of its K̃."""
     if isinstance(model, Approximation):
         check_is_fitted(model, "features_")
@@ -278,7 +283,7 @@ def _alphas(model: Any) -> Array | None:
     return None if penalty is None else np.atleast_1d(np.asarray(penalty, np.float64))
 
 
-def _descending(values: Any) -> Float64Array:
+def _descending(values: ArrayLike) -> Float64Array:
     found = np.sort(np.asarray(values, np.float64).ravel())[::-1].copy()
     if not len(found) or not np.isfinite(found).all() or found[0] <= 0.0:
         raise InputError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.cells import CATEGORY, DATE
 from gramian.data.source import ArraySource
 from gramian.estimator.answers import probabilities
@@ -72,7 +72,7 @@ class Inspected:
         return np.array(out)
 
 
-def rows_to_inspect(model: Any, X: Any, numbers: IntArray) -> Inspected | None:
+def rows_to_inspect(model: Any, X: RowsLike, numbers: IntArray) -> Inspected | None:
     """Return rows of X, by number, for inspection; None for rows without columns that can be changed."""
     if isinstance(model, TabularRegressor | TabularClassifier):
         return _of_table(model, X, numbers)
@@ -138,7 +138,7 @@ def _curves(model: Any, count: int) -> tuple[str, ...]:
     return tuple(str(label) for label in kept)
 
 
-def _of_table(model: Any, X: Any, numbers: IntArray) -> Inspected:
+def _of_table(model: Any, X: RowsLike, numbers: IntArray) -> Inspected:
     with named_columns():
         rows = EncodedRows(model.columns_, checked_table(model, X, reset=False)).take(numbers)
     columns = model.columns_

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.quality import ErrorEstimate
 from gramian.estimator.base import KernelEstimator
@@ -99,16 +99,16 @@ def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
     )
 
 
-def _time_predictions(predict: Any, X: Any) -> tuple[Array, float]:
+def _time_predictions(predict: Any, X: RowsLike) -> tuple[Array, float]:
     """Return the result of ``predict`` for every row, block by block, and the seconds that it took."""
     began = time.perf_counter()
     return by_blocks(predict, X), time.perf_counter() - began
 
 
-def _deviations(model: Any, X: Any) -> Float64Array | None:
+def _deviations(model: Any, X: RowsLike) -> Float64Array | None:
     """Return the standard deviations of observations; None if there are several outputs."""
 
-    def of(rows: Any) -> Any:
+    def of(rows: RowsLike) -> Any:
         scaled = model[:-1].transform(rows) if isinstance(model, Pipeline) else rows
         last = model[-1] if isinstance(model, Pipeline) else model
         return last.predict(scaled, return_std=True, include_noise=True)[1]
@@ -117,7 +117,7 @@ def _deviations(model: Any, X: Any) -> Float64Array | None:
     return np.asarray(found, np.float64) if found.ndim == 1 else None
 
 
-def _coverage(model: TabularRegressor, X: Any, y: Array) -> Iterator[tuple[float, float]]:
+def _coverage(model: TabularRegressor, X: RowsLike, y: Array) -> Iterator[tuple[float, float]]:
     """Yield the share of y inside the intervals of each level for which there are enough residuals."""
     count = len(model.residuals_)
     for level in LEVELS:

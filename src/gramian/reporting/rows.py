@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._tiles import row_slices
-from gramian._typing import Array, IntArray
+from gramian._typing import Array, IntArray, RowsLike
 from gramian.data.source import as_source, row_blocks
 from gramian.data.stored_table import StoredTable
 from gramian.data.subset import SubsetRows
@@ -29,7 +29,7 @@ def blocks(rows: Any) -> Iterator[tuple[slice, Any]]:
         yield from row_blocks(as_source(rows), STEP)
 
 
-def by_blocks(call: Callable[[Any], Any], rows: Any) -> Array:
+def by_blocks(call: Callable[[Any], Any], rows: RowsLike) -> Array:
     """Return the joined results of ``call`` on blocks of rows, so that intermediate results stay small."""
     return np.concatenate([np.asarray(call(block)) for _, block in blocks(rows)])
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._files import complete_file
 from gramian._random import as_generator
-from gramian._typing import Array
+from gramian._typing import Array, RandomState, RowsLike
 from gramian.data.tables import as_table
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.exceptions import GramianError, InputError
@@ -36,7 +37,7 @@ from gramian.tables.serving import TableServer
 EFFECT_ROWS, SEGMENT_ROWS = 200, 20_000
 
 
-def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state: Any = 0) -> Path:
+def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state: RandomState = 0) -> Path:
     """Write a report of a fitted model as one HTML file without external resources; return its path.
 
     It shows what was chosen and how sure that is, the validation errors of trials, importances, bytes and
@@ -110,7 +111,7 @@ def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state:
     return path
 
 
-def _judge(model: Any, X: Any, y: Any, seed: int) -> Judgement:
+def _judge(model: Any, X: RowsLike, y: ArrayLike, seed: int) -> Judgement:
     rows = as_table(X) if isinstance(model, TableServer) else model._rows(X, reset=False)
     given = None if y is None else np.asarray(y)
     if given is not None and len(given) != rows.shape[0]:
@@ -132,7 +133,7 @@ def _scores(model: Any, judged: Judgement | None, seed: int) -> tuple[str, list[
 
 
 def _about_rows(
-    model: Any, X: Any, y: Any, judged: Judgement | None, rng: np.random.Generator
+    model: Any, X: Any, y: ArrayLike, judged: Judgement | None, rng: np.random.Generator
 ) -> Iterator[Section]:
     """Yield effects of columns, errors by segment, and an explained prediction."""
     if judged is None:

@@ -8,12 +8,13 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import positive_numbers
 from gramian._phases import Phases, silent
 from gramian._random import as_generator
-from gramian._typing import Float64Array
+from gramian._typing import Float64Array, RowsLike
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
@@ -184,7 +185,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         began = time.perf_counter()
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
@@ -248,7 +249,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             self._learn(best, table, alphas, setup.kernel.kernel, kinds, refinement)
         return self
 
-    def predict(self, X: Any) -> Float64Array:
+    def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
         check_is_fitted(self, "predictor_")
         values = KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
@@ -331,7 +332,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             )
         return gammas
 
-    def _objective(self, sample: NumberRows, y: Any) -> Objective:
+    def _objective(self, sample: NumberRows, y: ArrayLike) -> Objective:
         cv = folds_of(self.cv, sample.n, y)
         count = len(sample.counted)
         if count < 2:

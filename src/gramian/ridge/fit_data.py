@@ -7,7 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
+from gramian._typing import RowsLike
 from gramian.data.fingerprint import fingerprint
 from gramian.exceptions import InputError
 
@@ -26,7 +28,7 @@ class FitData:
     fingerprints: tuple[str | None, ...]
 
     @classmethod
-    def of(cls, X: Any, y: Any, sample_weight: Any) -> Self:
+    def of(cls, X: RowsLike, y: Any, sample_weight: ArrayLike) -> Self:
         """Return these rows with their fingerprints. Time independent of n."""
         return cls(X, y, sample_weight, tuple(map(_fingerprint, (X, y, sample_weight))))
 

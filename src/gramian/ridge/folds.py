@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.model_selection import check_cv
 
 from gramian.exceptions import InputError, did_you_mean, quoted
 
 
-def folds_of(cv: Any, n: int, y: Any) -> Any:
+def folds_of(cv: Any, n: int, y: ArrayLike) -> Any:
     """Return None, "gcv", a number of folds, or the folds of n rows that a splitter gives."""
     if cv is None or isinstance(cv, str):
         if cv is None or cv == "gcv":

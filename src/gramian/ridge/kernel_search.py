@@ -267,7 +267,7 @@ def scaled_plan(plan: Plan, share: float) -> Plan:
     return replace(plan, builder=replace(builder, root_rank=root, rank=rank))
 
 
-def scaled(approximation: Any, share: float) -> Any:
+def scaled(approximation: object, share: float) -> Any:
     """Return an approximation with the sizes for a share of the rows: ranks and blocks times √share."""
     if share == 1.0 or (isinstance(approximation, str) and approximation not in METHODS):
         return approximation

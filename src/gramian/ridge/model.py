@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._typing import Array, Float64Array, Rows
 from gramian.compression.plan import Plan
@@ -87,7 +88,7 @@ class KernelModel:
         source: RowSource,
         engine: Engine,
         answer: Callable[[Float64Array], Array],
-        dtype: Any,
+        dtype: DTypeLike,
         cluster: Cluster | None = None,
     ) -> Array:
         """Return ``answer`` to the values of each block, shape (n,); raise for the first that overflows."""

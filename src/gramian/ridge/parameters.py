@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from gramian._checks import positive_number
 from gramian._phases import Phases, silent
@@ -64,7 +64,7 @@ class RidgeParameters:
         return replace(self, setup=asked.applied(self.setup), input=plain, checkpoint=None)
 
 
-def exact_of(approximation: Any) -> Exact | None:
+def exact_of(approximation: object) -> Exact | None:
     """Return how the exact system is to be solved, where that was asked for."""
     if isinstance(approximation, Exact):
         return approximation

@@ -16,12 +16,13 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._phases import Phases
-from gramian._typing import Array
+from gramian._typing import Array, RowsLike
 from gramian.data.source import RowSource
 from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fit_inputs import fit_rows, opened
@@ -177,7 +178,7 @@ def forget(self: Ridge, share: float) -> Ridge:
         return keep_stream(self, stream.fade(RidgeParameters.of(self), 1.0 - float(share)))
 
 
-def merge(self: Ridge, other: Any) -> Ridge:
+def merge(self: Ridge, other: object) -> Ridge:
     """Add the rows of another model of a stream: the result is that of one model that saw both.
 
     Both must have the same feature map: start them with ``approximation=FrozenEstimator(a)`` of one
@@ -224,7 +225,7 @@ def drop_stream(model: RidgeEstimator) -> None:
     remove(model, "_stream", "_fit_data", "n_rows_waiting_")
 
 
-def keep_fit(model: Ridge, fitted: RidgeModel, X: Any, y: Any, sample_weight: Any) -> Ridge:
+def keep_fit(model: Ridge, fitted: RidgeModel, X: Any, y: ArrayLike, sample_weight: ArrayLike) -> Ridge:
     """Make this the fit of a model, and keep what it was given, so that ``partial_fit`` can go on from it.
 
     A matrix of kernel values is not kept: there is no stream of such rows.
@@ -283,7 +284,7 @@ def require_stream(model: RidgeEstimator) -> RidgeStream:
     )
 
 
-def next_rows(model: RidgeEstimator, X: Any, y: Any) -> RowSource:
+def next_rows(model: RidgeEstimator, X: RowsLike, y: ArrayLike) -> RowSource:
     """Return the checked rows of a call of ``partial_fit``."""
     required_target(model, y)
     if not has_rows(model) and "predictor_" in vars(model):

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.distributed import cluster_of, is_elsewhere
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
@@ -40,7 +40,7 @@ from gramian.ridge.planning import plan_ridge
 from gramian.ridge.remote import lazily
 
 
-def _decision(self: RidgeEstimator, X: Any) -> Float64Array:
+def _decision(self: RidgeEstimator, X: RowsLike) -> Float64Array:
     source = self._rows(X, reset=False)
     return KernelModel.of(self).finite(source, self._engine(), cluster_of(source, self.engine))
 
@@ -229,7 +229,7 @@ class KernelRidge(Regressor, RidgeEstimator):
     merge = merge
     _decision = _decision
 
-    def predict(self, X: Any) -> Float64Array:
+    def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
@@ -331,7 +331,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
     merge = merge
     _decision = _decision
 
-    def decision_function(self, X: Any) -> Float64Array:
+    def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
@@ -339,7 +339,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
             return lazily(self, X, "decision_function", shape, np.float64)
         return decision_values(self._decision(X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the class of each row."""
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):

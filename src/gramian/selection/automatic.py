@@ -25,7 +25,7 @@ USUAL_PENALTY = 1.0
 FAMILIES: tuple[Kernel, ...] = (Gaussian(), Matern(nu=1.5), Exponential(), Laplacian())
 
 
-def is_auto(value: Any) -> bool:
+def is_auto(value: object) -> bool:
     """Return whether a parameter is left to the rows."""
     return isinstance(value, str) and value == AUTO
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._budget import format_bytes
 from gramian._numerics import descending_eigh
@@ -43,7 +43,7 @@ def exact_components(
     count: int | None,
     *,
     tol: float,
-    dtype: Any,
+    dtype: DTypeLike,
     memory_bytes: int,
     engine: Engine,
     rng: np.random.Generator,

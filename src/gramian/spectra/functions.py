@@ -11,7 +11,6 @@ because an approximation M ≈ K + D accounts for most of the sum exactly:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.linalg as la
@@ -21,7 +20,7 @@ from gramian._checks import positive_alpha, whole_number
 from gramian._numerics import entry_tolerance
 from gramian._phases import Progress
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RandomState
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import BudgetError, InputError, did_you_mean
@@ -56,7 +55,7 @@ def top_eigenpairs(
     tol: float = 1e-8,
     start: Array | None = None,
     max_products: int = 200,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Eigenpairs:
     r"""Return the ``count`` largest eigenvalues and eigenvectors, ‖K v − λ v‖ ≤ tol·‖K‖₂ for each.
 
@@ -151,7 +150,7 @@ def log_determinant(
     method: str = "auto",
     n_probes: int = 16,
     memory_budget: int | str = "1GB",
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> StochasticValue:
     r"""Return log det(K + alpha·I), a float with ``standard_error``.
 
@@ -209,7 +208,7 @@ def effective_dimension(
     n_probes: int = 16,
     tol: float = 1e-6,
     memory_budget: int | str = "1GB",
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> StochasticValue:
     r"""Return d(alpha) = tr K (K + alpha·I)⁻¹, the effective degrees of freedom of a ridge fit.
 
@@ -251,7 +250,7 @@ def leverage_scores(
     n_probes: int = 64,
     tol: float = 1e-6,
     memory_budget: int | str = "1GB",
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> LeverageScores:
     r"""Return the ridge leverage scores ℓ_i = (K (K + alpha·I)⁻¹)_ii with their standard errors.
 

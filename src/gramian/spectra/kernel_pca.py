@@ -8,12 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
-from gramian._typing import Float64Array
+from gramian._typing import Float64Array, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.nystrom import Nystrom
 from gramian.approximations.setup import FitSetup
@@ -139,7 +140,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             if found != (self.predictor_.n_outputs, self.n_features_in_):
                 raise ValueError("the inverse does not go from scores to rows")
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Find the components of the rows of X. ``y`` is ignored."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             source = self._rows(X, reset=True)
@@ -159,12 +160,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
                 self.inverse_ = self._inverse(setup, source, rows)
         return self
 
-    def transform(self, X: Any) -> Float64Array:
+    def transform(self, X: RowsLike) -> Float64Array:
         """Return the scores of the rows of X, shape (n, n_components), float64."""
         check_is_fitted(self, "predictor_")
         return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
 
-    def inverse_transform(self, X: Any) -> Float64Array:
+    def inverse_transform(self, X: RowsLike) -> Float64Array:
         """Return rows (n, d) whose scores are approximately X (n, n_components)."""
         check_is_fitted(self, "predictor_")
         if not hasattr(self, "inverse_"):

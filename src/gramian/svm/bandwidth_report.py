@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from gramian._checks import flag, positive_number, positive_numbers, whole_number
 from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian._typing import Array, Float64Array, IntArray, RandomState, Rows
 from gramian.approximations.block_basis_search import BlockSearch
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
@@ -153,7 +153,7 @@ def bandwidth_report(
     folds: int = 5,
     tol: float = 0.1,
     n_rows: int = 2000,
-    random_state: Any = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
 ) -> BandwidthReport:
     r"""Return which bandwidth h of exp(−‖x − z‖²/h²) suits each class, and what the kernel costs there.

@@ -6,12 +6,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, whole_number
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import class_labels, decision_values
 from gramian.estimator.base import KernelEstimator, own_target
@@ -158,7 +159,7 @@ class KernelSVC(Classifier, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
@@ -178,15 +179,15 @@ class KernelSVC(Classifier, KernelEstimator):
         # Rounds are compared by the hinge itself; the minimiser works with parabolas around its kink.
         return Problem(lambda n_outputs: loss, BEND, _hinge if self.loss == "hinge" else _squared_hinge)
 
-    def _values(self, X: Any) -> Float64Array:
+    def _values(self, X: RowsLike) -> Float64Array:
         return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
 
-    def decision_function(self, X: Any) -> Float64Array:
+    def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
         check_is_fitted(self, "predictor_")
         return decision_values(self._values(X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the likeliest class of each row; of several the first in ``classes_``."""
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
@@ -206,7 +207,7 @@ class KernelSVC(Classifier, KernelEstimator):
     _evidence = newton_evidence
 
     @available_if(_calibrated)
-    def predict_proba(self, X: Any) -> Float64Array:
+    def predict_proba(self, X: RowsLike) -> Float64Array:
         """Return the calibrated probability of each class, shape (n, classes)."""
         check_is_fitted(self, "calibration_")
         return self._probabilities(self._values(X))
@@ -220,7 +221,7 @@ class KernelSVC(Classifier, KernelEstimator):
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     @available_if(_calibrated)
-    def predict_log_proba(self, X: Any) -> Float64Array:
+    def predict_log_proba(self, X: RowsLike) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             logs: Float64Array = np.log(self.predict_proba(X))

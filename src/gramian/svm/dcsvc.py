@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.expansion import class_pairs
 from gramian.estimator.answers import PREDICT_ROWS, decision_values, in_blocks
 from gramian.estimator.base import KernelEstimator, own_target
@@ -150,7 +151,7 @@ class DCSVC(Classifier, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_bar(self.verbose, unit="leaves", desc="solve") as bar:
             y = own_target(X, y)
@@ -173,7 +174,7 @@ class DCSVC(Classifier, KernelEstimator):
             warnings=(missed,) if violation > self.tol else (),
         )
 
-    def _pair_values(self, X: Any) -> Float64Array:
+    def _pair_values(self, X: RowsLike) -> Float64Array:
         """Return f of each pair of classes, positive for the first of the two, shape (n, pairs)."""
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
@@ -184,7 +185,7 @@ class DCSVC(Classifier, KernelEstimator):
         out = in_blocks(quietly(blocks), (n, len(class_pairs(len(self.classes_)))))
         return finite_values(out, partial(rows_at, source))
 
-    def decision_function(self, X: Any) -> Float64Array:
+    def decision_function(self, X: RowsLike) -> Float64Array:
         """Return f(x): (n,) for two classes, else (n, pairs) for "ovo" or (n, classes) for "ovr"."""
         values = self._pair_values(X)
         if len(self.classes_) == 2:
@@ -194,7 +195,7 @@ class DCSVC(Classifier, KernelEstimator):
             return out
         return values
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the class with most votes of its pairs for each row, the first of equals."""
         values = self._pair_values(X)
         votes = np.zeros((len(values), len(self.classes_)), np.intp)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import (
     class_labels,
@@ -117,7 +118,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
@@ -126,15 +127,15 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
             self.classes_ = rows.targets.classes
             return self
 
-    def _values(self, X: Any) -> Float64Array:
+    def _values(self, X: RowsLike) -> Float64Array:
         return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
 
-    def decision_function(self, X: Any) -> Float64Array:
+    def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
         check_is_fitted(self, "predictor_")
         return decision_values(self._values(X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the likeliest class of each row; of several the first in ``classes_``."""
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
@@ -152,12 +153,12 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     feature_importances_ = feature_importances_
     _evidence = newton_evidence
 
-    def predict_proba(self, X: Any) -> Float64Array:
+    def predict_proba(self, X: RowsLike) -> Float64Array:
         """Return the probability of each class, shape (n, classes)."""
         check_is_fitted(self, "predictor_")
         return probabilities(self._values(X))
 
-    def predict_log_proba(self, X: Any) -> Float64Array:
+    def predict_log_proba(self, X: RowsLike) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`, without its underflow."""
         check_is_fitted(self, "predictor_")
         return log_probabilities(self._values(X))

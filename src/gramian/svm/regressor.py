@@ -8,12 +8,13 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from gramian._checks import one_of
 from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
-from gramian._typing import Float64Array
+from gramian._typing import Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
@@ -117,7 +118,7 @@ class KernelSVR(Regressor, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source.
 
         y of shape (n, 1) is taken as (n,), with a ``DataConversionWarning``, as scikit-learn's ``SVR`` does.
@@ -166,10 +167,10 @@ class KernelSVR(Regressor, KernelEstimator):
         # The first parabolas are as wide as the targets, so the first step is nearly a ridge regression.
         return EpsilonInsensitive(float(epsilon), 2.0 * spread)
 
-    def _values(self, X: Any) -> Float64Array:
+    def _values(self, X: RowsLike) -> Float64Array:
         return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
 
-    def predict(self, X: Any) -> Float64Array:
+    def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) + b per row, shape (n,) or (n, outputs)."""
         check_is_fitted(self, "predictor_")
         return predicted_numbers(self._values(X), flat=self._flat)

@@ -17,7 +17,7 @@ from gramian._budget import parse_bytes
 from gramian._checks import one_of, positive_number
 from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import one_blas_thread
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
 from gramian.data.tables import as_table
@@ -121,7 +121,7 @@ class TabularModel(TableServer, KernelEstimator):
             yield
         self.fit_seconds_ = time.perf_counter() - began
 
-    def _counted(self, X: Any, sample_weight: Any) -> tuple[Any, int, Array | None, IntArray | None]:
+    def _counted(self, X: RowsLike, sample_weight: Any) -> tuple[Any, int, Array | None, IntArray | None]:
         """Return the rows of weight above 0, the number of given rows, weights and row numbers."""
         X = checked_table(self, X, reset=True)
         n = as_table(X).shape[0]
@@ -130,7 +130,7 @@ class TabularModel(TableServer, KernelEstimator):
 
     def _in_time(
         self,
-        X: Any,
+        X: RowsLike,
         weights: Array | None,
         numbers: IntArray | None,
         until: float,
@@ -153,7 +153,7 @@ class TabularModel(TableServer, KernelEstimator):
         return X, None if weights is None else weights[some], some if numbers is None else numbers[some]
 
     def _learn_columns(
-        self, X: Any, weights: Array | None, rng: np.random.Generator, groups: Any
+        self, X: RowsLike, weights: Array | None, rng: np.random.Generator, groups: Any
     ) -> EncodedRows:
         """Learn the columns; return the encoded rows. A column of ``groups`` is not used."""
         self.columns_ = TableColumns.learn(
@@ -388,7 +388,7 @@ class TabularModel(TableServer, KernelEstimator):
         check_is_fitted(self, "model_")
         return last_plan(self.model_.plan_)
 
-    def _values(self, X: Any) -> Float64Array:
+    def _values(self, X: RowsLike) -> Float64Array:
         with one_blas_thread():  # set once for all members
             source = read_once(self._encoded(X))  # first, as it raises before a fit
             return np.asarray(self.model_._decision(source))

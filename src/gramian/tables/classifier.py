@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.tables import as_table
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.conformal import held_out_rank, share
@@ -172,7 +172,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]
             return self
 
-    def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
+    def predict_set(self, X: RowsLike, coverage: float = 0.9) -> Array:
         """Return which classes each row may have, (n, classes) of booleans in the order of ``classes_``.
 
         Split conformal: all classes of probability at least p, where 1 − p is the (⌈coverage·(m + 1)⌉ + 1)-th

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, RowsLike
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
 from gramian.data.names import names_of, places_of
 from gramian.data.tables import TableBlock, TableSource, as_table
@@ -65,9 +65,9 @@ class TableColumns:
     @classmethod
     def learn(
         cls,
-        X: Any,
+        X: RowsLike,
         *,
-        categorical: Any = None,
+        categorical: object = None,
         sample_weight: Float64Array | None = None,
         rng: np.random.Generator | None = None,
         groups: int | None = None,
@@ -222,7 +222,7 @@ class TableColumns:
 
     # ---- from rows to numbers ------------------------------------------------------------------
 
-    def encode(self, X: Any) -> FloatArray:
+    def encode(self, X: RowsLike) -> FloatArray:
         """Return rows as numbers, shape (n, width), in float32 if it holds all of them exactly.
 
         A category that was rare or absent in training becomes "(infrequent)" if the group has that place. If

@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from gramian._random import as_generator
+from gramian._typing import RowsLike
 from gramian.data.distributed import is_elsewhere, refuse_elsewhere
 from gramian.data.formats.frames import opened_frame
 from gramian.data.formats.records import Records
@@ -35,7 +36,7 @@ def compress(
     y: Any = None,
     *,
     cost: Any = "20x",
-    unlabelled: Any = None,
+    unlabelled: RowsLike | None = None,
     categorical: Any = None,
     **options: Any,
 ) -> Any:
@@ -130,7 +131,9 @@ def _as_asked(model: Any, X: Any) -> Any:
     return X if known is None or names_of(X) is None else matched(model, X, reset=False)
 
 
-def _of_table(model: Any, X: Any, y: Any, cost: Any, categorical: Any, options: dict[str, Any]) -> Any:
+def _of_table(
+    model: Any, X: RowsLike, y: Any, cost: Any, categorical: object, options: dict[str, Any]
+) -> Any:
     """Return a fast model of tables like X, taught by a model that takes them as they are."""
     if sp.issparse(X):
         raise InputError("X is sparse and holds values that are not finite numbers. Fill them in first.")
@@ -162,7 +165,7 @@ def _categories_of(model: Any) -> Any:
     return None
 
 
-def _are_numbers(X: Any) -> bool:
+def _are_numbers(X: RowsLike) -> bool:
     """Return whether rows can be read as finite numbers."""
     try:
         rows = check_array(X, accept_sparse=True, ensure_min_samples=0, ensure_min_features=0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
 from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.source import RowSource
 from gramian.estimator.answers import class_labels, predicted_numbers
 from gramian.estimator.base import KernelEstimator
@@ -41,7 +42,7 @@ class FastTable(TableServer, KernelEstimator):
     def __sklearn_clone__(self) -> Self:
         return self
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Return the model unchanged: nothing is learned."""
         check_is_fitted(self, "model_")
         return self
@@ -74,7 +75,7 @@ class FastTable(TableServer, KernelEstimator):
                 setattr(self, name, getattr(model, name))
         self.model_ = fast.set_params(teacher=None)  # it has learned the teacher's values
 
-    def _values(self, X: Any) -> Float64Array:
+    def _values(self, X: RowsLike) -> Float64Array:
         source = self._encoded(X)
         blocks = [self._asked(source.rows(where)) for where in row_slices(source.shape[0], BLOCK_ROWS)]
         return np.concatenate(blocks)
@@ -113,24 +114,24 @@ class FastTabularClassifier(Classifier, ClassAnswers, FastTable):
     original model. If it has none and no labels were given, there is no ``predict_proba``.
     """
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the class with the largest value of each row; if several tie, the first in ``classes_``."""
         return class_labels(self._values(X), self.classes_)
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Float64Array:
+    def predict_proba(self, X: RowsLike) -> Float64Array:
         """Return the probability of each class, shape (n, classes); rows sum to 1."""
         return np.exp(self.predict_log_proba(X))
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Float64Array:
+    def predict_log_proba(self, X: RowsLike) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`."""
         values = self._values(X)  # says first if there is no fit
         return self.calibration_.log_probabilities(values)
 
 
 def compressed_regressor(
-    model: Any, X: Any, y: Any, cost: Any, options: dict[str, Any]
+    model: Any, X: RowsLike, y: Any, cost: Any, options: dict[str, Any]
 ) -> FastTabularRegressor:
     """Return a fast regressor that replaces a tabular one; see its ``compress``."""
     source, numbers, seed = _lesson(model, X)
@@ -150,7 +151,7 @@ def compressed_regressor(
 
 
 def compressed_classifier(
-    model: Any, X: Any, y: Any, cost: Any, options: dict[str, Any]
+    model: Any, X: RowsLike, y: Any, cost: Any, options: dict[str, Any]
 ) -> FastTabularClassifier:
     """Return a fast classifier that replaces a tabular one; see its ``compress``."""
     source, numbers, seed = _lesson(model, X)
@@ -177,7 +178,7 @@ def compressed_classifier(
     return fast
 
 
-def _lesson(model: Any, X: Any) -> tuple[RowSource, IntArray, int]:
+def _lesson(model: Any, X: RowsLike) -> tuple[RowSource, IntArray, int]:
     """Return the encoded rows, the numbers of the rows to learn from, and a seed."""
     source = model._encoded(X)
     n, d = source.shape

@@ -118,7 +118,7 @@ class HoldOut:
         return numbers[np.isin(codes, chosen or [int(sizes.argmin())])]
 
 
-def place_of(table: TableSource, name: str, which: Any) -> int | None:
+def place_of(table: TableSource, name: str, which: object) -> int | None:
     """Return the place of a column that is named; None if ``which`` is no name."""
     if not isinstance(which, str):
         return None

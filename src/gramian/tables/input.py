@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from gramian._typing import Array, IntArray
+from gramian._typing import Array, IntArray, RowsLike
 from gramian.data.distributed import is_elsewhere
 from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
@@ -26,7 +27,7 @@ from gramian.tables.subset import SubsetTable
 READ_ROWS, READINGS, READ_SHARE = 60_000, 4.0, 0.4
 
 
-def checked_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+def checked_table(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """Return X in a form that :func:`gramian.data.tables.as_table` reads, or raise with what is wrong.
 
     ``reset``: True for training rows, of which at least two are needed; False for rows that must match them.
@@ -67,7 +68,7 @@ def checked_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     return X
 
 
-def _readable(X: Any) -> Any:
+def _readable(X: RowsLike) -> Any:
     """Return X, or the array or table behind it."""
     X = opened_frame(X)
     if isinstance(X, list | tuple | Records):
@@ -78,7 +79,7 @@ def _readable(X: Any) -> Any:
     return np.asarray(X)
 
 
-def weighted_rows(X: Any, sample_weight: Any) -> tuple[Any, Array | None, IntArray | None]:
+def weighted_rows(X: RowsLike, sample_weight: ArrayLike) -> tuple[Any, Array | None, IntArray | None]:
     """Return the rows of weight above 0, their weights, of mean 1, and their numbers; None if all rows count.
 
     Rows of weight 0 then count nowhere: not in medians, categories or scales.
@@ -92,7 +93,7 @@ def weighted_rows(X: Any, sample_weight: Any) -> tuple[Any, Array | None, IntArr
 
 
 def rows_in_time(
-    X: Any,
+    X: RowsLike,
     until: float,
     read: Callable[[Any], object],
     rng: np.random.Generator,

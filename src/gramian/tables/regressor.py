@@ -15,7 +15,7 @@ from gramian._budget import parse_bytes
 from gramian._checks import one_of, several
 from gramian._random import as_generator
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.mapped import map_rows
 from gramian.data.tables import as_table
 from gramian.engine import Engine
@@ -269,7 +269,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             hows = TargetTransform.candidates(flat, sample_weight=weights)
         return {how: TargetTransform.learn(flat, how, sample_weight=weights) for how in hows}
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Float64Array:
+    def predict_interval(self, X: RowsLike, coverage: float = 0.9) -> Float64Array:
         """Return the ends of an interval for the target of each row, (n, 2) or (n, outputs, 2).
 
         Split conformal: g⁻¹(g(f(x)) ± q s(x)), where q is the (⌈coverage·(m + 1)⌉ + 1)-th smallest of the
@@ -288,7 +288,9 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         half = unit * np.sort(np.abs(self.residuals_), axis=0)[rank - 1]
         return np.stack([self._back(z - half), self._back(z + half)], axis=-1)
 
-    def predict_quantiles(self, X: Any, quantiles: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Float64Array:
+    def predict_quantiles(
+        self, X: RowsLike, quantiles: float | Sequence[float] = (0.1, 0.5, 0.9)
+    ) -> Float64Array:
         """Return quantiles of the target of each row, (n, quantiles) or (n, outputs, quantiles).
 
         A single number gives (n,) or (n, outputs).
@@ -320,7 +322,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         found = [self._back(z + unit * self.residuals_[rank]) for rank in ranks]
         return found[0] if single else np.stack(found, axis=-1)
 
-    def _values_and_spread(self, X: Any) -> tuple[Float64Array, Float64Array]:
+    def _values_and_spread(self, X: RowsLike) -> tuple[Float64Array, Float64Array]:
         """Return predictions of the transformed target and the spread of their errors, (n, outputs) each."""
         z = self._values(X)
         if self.spread_ is None:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values, probabilities
@@ -73,12 +74,12 @@ class RidgeMean(BaseEstimator):
             tags.estimator_type = "classifier" if hasattr(self, "classes_") else "regressor"
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Return the mean unchanged: its members are fitted already."""
         check_is_fitted(self, "members_")
         return self
 
-    def _decision(self, X: Any) -> Float64Array:
+    def _decision(self, X: RowsLike) -> Float64Array:
         """Return f, or the log odds of classes, shape (n, outputs)."""
         check_is_fitted(self, "members_")
         boosted = None
@@ -99,17 +100,17 @@ class RidgeMean(BaseEstimator):
             values, others = np.hsplit(values, 2)
         return self.calibration_.log_odds(values, others, boosted)
 
-    def decision_function(self, X: Any) -> Float64Array:
+    def decision_function(self, X: RowsLike) -> Float64Array:
         """Return f or the log odds, shape (n, outputs), or (n,) if there is one output."""
         return decision_values(self._decision(X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return f for a regression, or the likeliest class."""
         values = self._decision(X)
         return class_labels(values, self.classes_) if hasattr(self, "classes_") else decision_values(values)
 
     @available_if(lambda model: hasattr(model, "classes_"))
-    def predict_proba(self, X: Any) -> Float64Array:
+    def predict_proba(self, X: RowsLike) -> Float64Array:
         """Return the probability of each class, shape (n, classes)."""
         return probabilities(self._decision(X))
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import log_loss, make_scorer
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.estimator.answers import class_labels, decision_values, probabilities
 from gramian.exceptions import InputError, shortened
 from gramian.fast.probabilities import Calibration
@@ -88,7 +88,7 @@ class _Answers(BaseEstimator):
 
 
 class _Numbers(RegressorMixin, _Answers):
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: RowsLike) -> Any:
         return self.values
 
 
@@ -97,11 +97,11 @@ class _Classes(ClassifierMixin, _Answers):
         super().__init__(values)
         self.classes_ = self.classes = classes
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         return class_labels(self.values, self.classes_)
 
-    def predict_proba(self, X: Any) -> Float64Array:
+    def predict_proba(self, X: RowsLike) -> Float64Array:
         return probabilities(self.values)
 
-    def decision_function(self, X: Any) -> Float64Array:
+    def decision_function(self, X: RowsLike) -> Float64Array:
         return decision_values(self.values)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array, Float64Array, FloatArray
+from gramian._typing import Array, Float64Array, FloatArray, RowsLike
 from gramian.data.formats.frames import frame_kind
 from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource
@@ -101,7 +101,7 @@ class TableServer(ABC):
         """Return the trials of the search as tables."""
         return ()
 
-    def transform_rows(self, X: Any) -> FloatArray:
+    def transform_rows(self, X: RowsLike) -> FloatArray:
         """Return rows in the form that ``model_`` takes: encoded and scaled, shape (n, encoded columns).
 
         Use it to work on ``model_`` itself: its gradients, plots or export. The column names are
@@ -110,7 +110,7 @@ class TableServer(ABC):
         source = self._encoded(X)
         return np.asarray(source.rows(slice(0, source.shape[0])))
 
-    def _encoded(self, X: Any) -> RowSource:
+    def _encoded(self, X: RowsLike) -> RowSource:
         """Return the encoded and scaled rows of a table, computed as they are read."""
         check_is_fitted(self, "model_")
         return map_rows(EncodedRows(self.columns_, checked_table(self, X, reset=False)), self.scaling_)
@@ -137,7 +137,7 @@ class TableServer(ABC):
         return self.predict(ArrayTable(cells, names))[0]  # type: ignore[attr-defined]
 
     @abstractmethod
-    def _values(self, X: Any) -> Float64Array:
+    def _values(self, X: RowsLike) -> Float64Array:
         """Return the model's values, shape (n, outputs), computed in blocks of rows."""
 
 
@@ -149,7 +149,7 @@ class NumberAnswers(TableServer):
 
     _learns: tuple[str, ...] = ("target_",)
 
-    def predict(self, X: Any) -> Float64Array:
+    def predict(self, X: RowsLike) -> Float64Array:
         """Return the target of each row, shape (n,) or (n, outputs)."""
         return self._back(self._values(X))
 
@@ -171,18 +171,18 @@ class ClassAnswers(TableServer):
         found: Calibration = self.model_.calibration_
         return found
 
-    def decision_function(self, X: Any) -> Float64Array:
+    def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the log odds of each row, shape (n, classes), or (n,) of the second of two classes."""
         return decision_values(self._values(X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the likeliest class of each row; if several tie, the first in ``classes_``."""
         return class_labels(self.predict_proba(X), self.classes_)
 
-    def predict_proba(self, X: Any) -> Float64Array:
+    def predict_proba(self, X: RowsLike) -> Float64Array:
         """Return the probability of each class, shape (n, classes); rows sum to 1."""
         return probabilities(self._values(X))
 
-    def predict_log_proba(self, X: Any) -> Float64Array:
+    def predict_log_proba(self, X: RowsLike) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`, without its underflow."""
         return log_probabilities(self._values(X))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 
@@ -114,7 +114,9 @@ class TargetTransform:
     many: bool  #: whether targets have shape (n, outputs)
 
     @classmethod
-    def learn(cls, y: Any, how: str = AUTO, *, sample_weight: Float64Array | None = None) -> TargetTransform:
+    def learn(
+        cls, y: ArrayLike, how: str = AUTO, *, sample_weight: Float64Array | None = None
+    ) -> TargetTransform:
         """Learn the transformations of a target, shape (n,) or (n, outputs).
 
         ``sample_weight`` (n,), at least 0: a row of weight 2 counts as two, a row of weight 0 not at all.
@@ -136,7 +138,7 @@ class TargetTransform:
         return cls(maps, y.ndim == 2)
 
     @classmethod
-    def candidates(cls, y: Any, *, sample_weight: Float64Array | None = None) -> tuple[str, ...]:
+    def candidates(cls, y: ArrayLike, *, sample_weight: Float64Array | None = None) -> tuple[str, ...]:
         """Return the values of ``how`` worth comparing on held-out rows: "none", and the choice of "auto".
 
         >>> TargetTransform.candidates(np.exp(np.linspace(0.0, 9.0, 50)))
@@ -145,7 +147,7 @@ class TargetTransform:
         maps = cls.learn(y, sample_weight=sample_weight).outputs
         return (NONE, *sorted({output.how for output in maps} - {NONE}))
 
-    def forward(self, y: Any) -> Float64Array:
+    def forward(self, y: ArrayLike) -> Float64Array:
         """Return transformed targets, in the shape of ``y``."""
         return self._each("forward", checked_target(y))
 
@@ -168,7 +170,7 @@ class TargetTransform:
         return out.reshape(values.shape)
 
 
-def checked_target(y: Any) -> Float64Array:
+def checked_target(y: ArrayLike) -> Float64Array:
     """Return a target as float64; raise for the first row that is not a finite number."""
     found = numbers_of("The target", y, "Pass one number for a row.")
     if found.ndim not in (1, 2) or found.shape[0] == 0:

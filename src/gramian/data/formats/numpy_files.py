@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gramian._typing import Array
 from gramian.data.file_options import FileOptions
@@ -115,7 +116,7 @@ class NpzStorage(ArrayStorage):
             y = self.y_name(stored.__contains__) or ("y" if "y" in stored else None)
             yield _member(name, archive, self.key), _member(name, archive, y) if y else None
 
-    def part(self, array: Any, part: slice, lane: str) -> Array:
+    def part(self, array: ArrayLike, part: slice, lane: str) -> Array:
         """Return a slice; a packed array continues where the lane's last slice ended, if it can."""
         if not isinstance(array, _Packed):
             return super().part(array, part, lane)

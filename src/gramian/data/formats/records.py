@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian._typing import Array
+from gramian._typing import Array, RowsLike
 from gramian.data.arrow import pyarrow_package
 from gramian.exceptions import InputError, shortened
 
@@ -85,7 +85,7 @@ class Records:
         return Records.of([self.names[j] for j in places], self.cells[:, list(places)])
 
 
-def are_records(X: Any) -> bool:
+def are_records(X: RowsLike) -> bool:
     """Return whether X is a list or tuple of dicts, by its first row."""
     return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping)
 

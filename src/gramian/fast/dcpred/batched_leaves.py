@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._numerics import distance_error, entry_tolerance
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
@@ -101,7 +102,7 @@ class BatchedLeaves:
 
 
 def batch_leaves(
-    kernel: Kernel, leaves: Sequence[LeafLike], n_features: int, dtype: Any
+    kernel: Kernel, leaves: Sequence[LeafLike], n_features: int, dtype: DTypeLike
 ) -> BatchedLeaves | None:
     """Return the leaves as one batch, or None if they must be evaluated one by one.
 

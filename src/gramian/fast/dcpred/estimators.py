@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import positive_number
 from gramian._numerics import narrowed
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.source import RowSource
 from gramian.estimator.answers import (
     PREDICT_ROWS,
@@ -151,7 +152,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels.
 
         Rows of weight 0 have no effect.
@@ -176,7 +177,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
     def _evidence(self) -> Evidence:
         return DCPredModel.of(self).facts(C=self.C)
 
-    def decision_function(self, X: Any) -> Float64Array:
+    def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes.
 
         In a leaf without training rows of a class its value is −1; if it is the leaf's only class, +1.
@@ -184,7 +185,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
         check_is_fitted(self, "model_")
         return decision_values(DCPredModel.of(self).values(self._rows(X, reset=False), self._engine()))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: RowsLike) -> Array:
         """Return the class of each row."""
         check_is_fitted(self, "model_")
         rows, labels = self._rows(X, reset=False), partial(class_labels, classes=self.classes_)
@@ -243,7 +244,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.
 
         Rows of weight 0 have no effect.
@@ -262,14 +263,14 @@ class DCPredRegressor(Regressor, KernelEstimator):
     def _evidence(self) -> Evidence:
         return DCPredModel.of(self).facts(alpha=self.alpha)
 
-    def predict(self, X: Any) -> Float64Array:
+    def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
         check_is_fitted(self, "model_")
         values = DCPredModel.of(self).values(self._rows(X, reset=False), self._engine())
         return predicted_numbers(values, flat=self._flat)
 
 
-def _leaf_rows(model: KernelEstimator, X: Any, y: Any) -> RowSource:
+def _leaf_rows(model: KernelEstimator, X: RowsLike, y: ArrayLike) -> RowSource:
     """Return the checked training rows; refuse a precomputed kernel, whose rows cannot be clustered."""
     required_target(model, y)
     if model._precomputed:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 from sklearn.svm import SVC
 
 from gramian._random import as_generator
@@ -84,7 +85,7 @@ class DCPredModel:
         engine: Engine,
         answer: Callable[[FloatArray], Array] | None = None,
         *,
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
     ) -> Array:
         """Return the values (n, outputs) of rows from a user; raise for the first that overflows.
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import DTypeLike
 
 from gramian._numerics import clip_negative, design_cutoff, exp_in_place, rank_cutoff
 from gramian._tiles import row_slices, tile_rows
@@ -210,7 +211,7 @@ def _as_they_are(t: FloatArray) -> None:
     """Do nothing, in place of a kernel's elementwise map: the evaluator then returns distances."""
 
 
-def _distances(kernel: Kernel, Z: Rows, dtype: Any) -> Columns:
+def _distances(kernel: Kernel, Z: Rows, dtype: DTypeLike) -> Columns:
     """Return the evaluator of ‖(x − z)/ℓ‖₂², or of ‖(x − z)/ℓ‖₁ for the Laplacian kernel."""
     leave: ElementMap = _as_they_are
     assert isinstance(kernel, (*EUCLIDEAN, Laplacian))
