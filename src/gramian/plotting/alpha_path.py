@@ -26,7 +26,7 @@ from gramian.plotting.scales import scale_axis, text_of
 from gramian.ridge.cross_validation import KernelRidgeCV
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 #: Colour of the chosen line, and the darkest and palest grey of the others: narrow kernels dark, wide ones

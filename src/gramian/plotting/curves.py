@@ -14,7 +14,7 @@ from gramian.plotting.canvas import MARK_SIZES, MARKS, colour_and_mark
 from gramian.plotting.labels import Curve, label_curves
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 def checked_points(methods: Any, **columns: Any) -> tuple[list[str], dict[str, Float64Array]]:

@@ -18,7 +18,7 @@ from gramian.plotting.curves import checked_points, draw_curves, flat_items, mem
 from gramian.plotting.scales import scale_axis
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 class ErrorMemoryDisplay:

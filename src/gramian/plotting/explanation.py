@@ -14,7 +14,7 @@ from gramian.explanation import Explanation, explain
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, pyplot, tidy
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 #: Height in inches of a bar, and of everything around the bars. Chosen by hand.

@@ -20,7 +20,7 @@ from gramian.plotting.curves import checked_points, draw_curves, flat_items, par
 from gramian.plotting.scales import checked_unit, scale_axis
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 #: Fields of results files, with the names and units of their axes.

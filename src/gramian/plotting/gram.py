@@ -19,7 +19,7 @@ from gramian.kernels.precomputed import bound
 from gramian.plotting.canvas import pyplot
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 #: With up to this many blocks every cell shows its number and every block has a tick. Chosen by hand.

@@ -14,7 +14,7 @@ from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes,
 from gramian.plotting.scales import scale_axis, text_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 #: Height in inches of a bar, and of everything around the bars.

@@ -13,7 +13,7 @@ from gramian._typing import Float64Array
 from gramian.plotting.canvas import NOTE_SIZE, text_colour
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 #: Tried distances of a label from its point, in typographic points; far ones get a thin line back to it.

@@ -17,7 +17,7 @@ from gramian.plotting.labels import label_curves
 from gramian.plotting.scales import scale_axis, text_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 #: Most parameters that have a colour and a name of their own, so that names find room. Chosen by hand.

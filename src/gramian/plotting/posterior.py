@@ -20,7 +20,7 @@ from gramian.plotting.canvas import COLOURS, INK, caption, name_axes, padded, pa
 from gramian.plotting.scales import scale_axis
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]

@@ -40,7 +40,7 @@ from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from gramian.plotting.canvas import Axes
 
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
