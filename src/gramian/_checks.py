@@ -37,7 +37,7 @@ def positive_number(name: str, value: object, *, why: str = "") -> float:
     return float(value)
 
 
-def numbers_of(name: str, values: Any, cure: str) -> Float64Array:
+def numbers_of(name: str, values: ArrayLike | None, cure: str) -> Float64Array:
     """Return values as a float64 array, or raise with their name and with what to give in their place.
 
     >>> numbers_of("y", ["a"], "Give one number for each row.")
@@ -62,7 +62,7 @@ def positive_numbers(name: str, values: ArrayLike) -> Float64Array:
     return np.asarray(checked, np.float64)
 
 
-def positive_alpha(alpha: Any) -> float:
+def positive_alpha(alpha: object) -> float:
     """Return a ridge penalty as a float, or raise if it is not positive and finite."""
     return positive_number("alpha", alpha, why="K̃ + alpha·I is singular without it")
 

@@ -168,7 +168,9 @@ class DaskEngine:
         """Return the number of rows of one task if rows are not partitioned."""
         return max(LEAST_ROWS, parse_bytes(self.part_bytes) // max(1, row_bytes))
 
-    def lazily(self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: Any) -> Any:
+    def lazily(
+        self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> Any:
         """Return the Dask array of ``work(rows)`` over a collection's parts; nothing is computed.
 
         If the engine has a client, the data inside ``work`` are broadcast to the workers; otherwise they are

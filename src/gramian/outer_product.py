@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
@@ -38,11 +39,11 @@ ASKED = ("decision_function", "predict_proba")
 
 
 def average_gradient_outer_product(
-    model: Any,
+    model: BaseEstimator,
     X: RowsLike,
     *,
     form: str = "full",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     n_rows: int = 2000,
     switched: Sequence[Group] = (),
     rank: int | None = None,
@@ -132,12 +133,12 @@ class _Parts:
         return as_source(np.asarray(X) if not hasattr(X, "nnz") else X)
 
 
-def _takes_rows(model: Any) -> bool:
+def _takes_rows(model: BaseEstimator) -> bool:
     """Return whether a model is of this library and takes rows of numbers, not tables."""
     return isinstance(model, KernelEstimator) and not isinstance(model, TableServer)
 
 
-def _parts(model: Any) -> _Parts:
+def _parts(model: BaseEstimator) -> _Parts:
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
         predictor = model.posterior_.smooth
@@ -168,7 +169,7 @@ def _parts(model: Any) -> _Parts:
     return _Parts(model, _predictions_of(model))
 
 
-def _predictions_of(model: Any) -> Any:
+def _predictions_of(model: BaseEstimator) -> Any:
     """Return rows → values of a model that is not of this library."""
     if isinstance(model, BaseEstimator) and is_regressor(model):
         return model.predict

@@ -98,7 +98,7 @@ class Baseline(KernelEstimator):
         return self._rows(X, reset=True)
 
     @staticmethod
-    def _counted(source: RowSource, targets: Targets, sample_weight: Any) -> WeightedRows:
+    def _counted(source: RowSource, targets: Targets, sample_weight: ArrayLike | None) -> WeightedRows:
         """Return the rows of positive weight, without a copy if that is all of them."""
         n = source.shape[0]
         weights = checked_weights(sample_weight, n)
@@ -127,7 +127,7 @@ class BaselineClassifier(Classifier, Baseline):
     def _train(self, rows: WeightedRows) -> Model:
         """Train on rows with targets ±1 and return the predictor."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels.
 
         Rows of weight 0 are left out.
@@ -157,7 +157,7 @@ class BaselineRegressor(Regressor, Baseline):
     def _train(self, rows: WeightedRows) -> Model:
         """Train on rows with real targets and return the predictor."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.
 
         Rows of weight 0 are left out.

@@ -30,10 +30,10 @@ def linear_svm(
     n_features: int,
     rows: WeightedRows,
     *,
-    C: Any,
+    C: float,
     loss: Any,
     tol: Any,
-    max_iter: Any,
+    max_iter: int,
     rng: np.random.Generator,
     engine: Engine,
 ) -> tuple[Float64Array, Float64Array, int]:
@@ -79,7 +79,7 @@ def linear_svm(
 
 
 def ridge(
-    features: Features, n_features: int, rows: WeightedRows, *, alpha: Any, engine: Engine
+    features: Features, n_features: int, rows: WeightedRows, *, alpha: float, engine: Engine
 ) -> tuple[Float64Array, Float64Array]:
     """Solve ridge regression from sums over the rows; return weights (features, outputs) and intercepts.
 

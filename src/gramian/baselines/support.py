@@ -27,7 +27,9 @@ class SupportVectors:
     intercept: Float64Array
 
 
-def support_vectors(rows: WeightedRows, *, C: Any, gamma: float, tol: Any, engine: Engine) -> SupportVectors:
+def support_vectors(
+    rows: WeightedRows, *, C: float, gamma: float, tol: Any, engine: Engine
+) -> SupportVectors:
     """Solve min ½‖w‖² + C Σ_i weight_i max(0, 1 − y_i f(x_i)) for each column of the targets by libsvm.
 
     Time O(n² d) to O(n³) a machine, memory O(n d) and libsvm's cache of 200 MB.

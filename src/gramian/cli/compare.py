@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -32,6 +32,10 @@ from gramian.summary import Grid, Summary
 from gramian.tables import TableColumns
 from gramian.tables.classifier import TabularClassifier
 from gramian.tables.regressor import TabularRegressor
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 Result = TypeVar("Result")
 #: The table model, which has a search of its own.
@@ -156,7 +160,7 @@ def fit_and_score(
     return measured_fit(CONTENDERS[name].make(settings, shape), held, rules)
 
 
-def measured_fit(model: Any, held: TrainAndTest, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
+def measured_fit(model: BaseEstimator, held: TrainAndTest, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
     """Fit a model and score it; return its measurements and its warnings."""
     with warnings.catch_warnings(record=True) as told, threadpool_limits(rules.threads):
         warnings.simplefilter("always")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +16,12 @@ from gramian.exceptions import InputError
 from gramian.reporting.rows import blocks
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION, scores
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 def predict_file(
-    model: Any, rows: Opened, out: Path, *, coverage: float | None, probabilities: bool
+    model: BaseEstimator, rows: Opened, out: Path, *, coverage: float | None, probabilities: bool
 ) -> Scored:
     """Write the predictions of all rows to a file; return the data to score them."""
     scored = Scored(rows)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import pickle
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gramian._typing import Array
 from gramian.comparison.equal_time import error_of
 from gramian.comparison.peak_memory import PeakMemory
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 #: Most timed runs of the prediction; no further run starts after a second in total.
 MOST_PREDICTIONS = 5
@@ -38,14 +42,14 @@ class _Counter:
         return memoryview(data).nbytes
 
 
-def model_bytes(model: Any) -> int:
+def model_bytes(model: BaseEstimator) -> int:
     """Return the size of the pickled model in bytes, a measure that applies to every model."""
     counter = _Counter()
     pickle.dump(model, counter, protocol=5)
     return counter.size
 
 
-def measure(model: Any, X: Array, y: Array, X_test: Array, y_test: Array, task: str) -> Measured:
+def measure(model: BaseEstimator, X: Array, y: Array, X_test: Array, y_test: Array, task: str) -> Measured:
     """Fit a model, predict the test rows and return error, times and bytes.
 
     The memory peak is that of this process. To compare models, measure each in a process of its own.

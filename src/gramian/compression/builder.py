@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -196,7 +196,7 @@ def choose_landmarks(
     tol: float = 0.0,
     tol_after: int = 0,
     given: Rows | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Rows:
     """Return given landmarks after checking their width, or choose ``count`` landmarks from the rows."""
     if isinstance(landmarks, str):

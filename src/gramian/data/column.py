@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from gramian._typing import Array, IntArray
 from gramian.data.values import as_array, refuse_masked
@@ -41,7 +41,7 @@ class StoredColumn(ABC):
     def __getitem__(self, where: slice | IntArray) -> Array:
         """Return the values of consecutive rows, or of the rows with these indices, as an array."""
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         """Return all values, for code that works in memory."""
         return np.asarray(self[slice(0, len(self))], dtype)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Array, IntArray
+from gramian._typing import Array, IntArray, RowsLike
 from gramian.data.arrow import TEXT, numbers, plain, value_type
 from gramian.data.cells import AWARE, BOOLEAN, DATE, EMPTY, NUMERIC, Cells, categories, cells_of, without_kind
 from gramian.data.distributed import is_elsewhere, refuse_elsewhere
@@ -67,7 +67,7 @@ class TableSource(ABC):
         return int(np.clip(BLOCK_NUMBERS // max(1, self.shape[1]), LEAST_ROWS, MOST_ROWS))
 
 
-def as_table(X: Any) -> TableSource:
+def as_table(X: RowsLike | None) -> TableSource:
     """Return as a table a pandas or polars frame, an Arrow table, an array, sparse rows, a source or a list.
 
     >>> as_table([[1, "a"], [2, "b"]]).block(slice(0, 2)).cells(1, "1", False).levels

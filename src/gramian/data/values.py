@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Rows
@@ -30,7 +31,7 @@ def refuse_masked(name: str, values: Any) -> None:
         )
 
 
-def as_array(name: str, values: Any, dtype: Any = None) -> Array:
+def as_array(name: str, values: Any, dtype: DTypeLike | None = None) -> Array:
     """Return values as NumPy does; raise ``InputError`` for lists that form no array, such as ragged ones.
 
     >>> as_array("X", [[1.0], [1.0, 2.0]])
@@ -90,7 +91,7 @@ def ragged_error(name: str, values: Any) -> InputError:
     )
 
 
-def _has_length(row: Any) -> bool:
+def _has_length(row: object) -> bool:
     return isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim > 0)
 
 

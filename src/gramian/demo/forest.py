@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -15,6 +15,10 @@ from gramian._typing import Array, IntArray
 from gramian.data.datasets import make_digits
 from gramian.fast.cost import seconds_per_row
 from gramian.tables.compress import compress
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 TREES, ROWS, TEST_ROWS = 300, 4_000, 2_000
 #: Fraction of scikit-learn's 1,797 images from which only held-out digits are made.
@@ -68,6 +72,6 @@ def made_fast(out: Path) -> list[Speed]:
     ]
 
 
-def _speed(label: str, model: Any, seconds: float, rows: Array, labels: IntArray) -> Speed:
+def _speed(label: str, model: BaseEstimator, seconds: float, rows: Array, labels: IntArray) -> Speed:
     accuracy = float(np.mean(model.predict(rows) == labels))
     return Speed(label, accuracy, 1e9 * seconds_per_row(model.predict, rows), seconds)

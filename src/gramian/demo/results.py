@@ -9,13 +9,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gramian._budget import format_bytes
 from gramian._typing import Array
 from gramian.comparison.peak_memory import PeakMemory
 from gramian.comparison.quiet_threads import quiet_environment
 from gramian.exceptions import GramianError
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 class DemoSplit(Protocol):
@@ -44,7 +47,9 @@ class Result:
     note: str = ""
 
 
-def measure_fit(label: str, model: Any, data: DemoSplit, score: Callable[[Array, Array], float]) -> Result:
+def measure_fit(
+    label: str, model: BaseEstimator, data: DemoSplit, score: Callable[[Array, Array], float]
+) -> Result:
     """Fit a model, predict, and return times, memory and score of predictions against targets."""
     with PeakMemory() as memory:
         start = time.perf_counter()

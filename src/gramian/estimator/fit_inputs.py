@@ -40,7 +40,9 @@ def fit_rows(
     return source if cluster is None else cluster.over(source)
 
 
-def plan_fit(model: KernelEstimator, X: RowsLike, y: Any, make: Callable[[RowSource, int], Plan]) -> Plan:
+def plan_fit(
+    model: KernelEstimator, X: RowsLike, y: ArrayLike | None, make: Callable[[RowSource, int], Plan]
+) -> Plan:
     """Return ``make(rows, number of outputs)``; y may be None, for one output. The model stays as it is."""
     with all_or_nothing(model, keep=False):
         source: RowSource = model._rows(X, reset=True)

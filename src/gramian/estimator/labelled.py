@@ -88,7 +88,7 @@ class LabelledRows(Generic[Labels]):
 def labelled_numbers(
     source: RowSource,
     y: ArrayLike,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     classifier: str = "KernelRidgeClassifier",
     *,
     whole: bool = True,
@@ -107,7 +107,7 @@ def labelled_numbers(
 def labelled_classes(
     source: RowSource,
     y: ArrayLike,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     class_weight: Any = None,
     classes: Array | None = None,
 ) -> LabelledRows[ClassTargets]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
@@ -46,7 +47,7 @@ class Regressor(MultiOutputMixin, RegressorMixin):
         return float(r2_score(y, in_memory(self.predict(X)), sample_weight=weights))
 
 
-def _given_target(estimator: BaseEstimator, X: RowsLike, y: Any) -> Any:
+def _given_target(estimator: BaseEstimator, X: RowsLike, y: ArrayLike | None) -> Any:
     """Return the targets to score by, in memory; raise where there are none."""
     y = own_target(X, y)
     required_target(estimator, y)

@@ -18,7 +18,7 @@ CLOCK = "{desc}{elapsed}"
 
 
 @contextmanager
-def shown_bar(verbose: Any, **options: Any) -> Iterator[tqdm[Any]]:
+def shown_bar(verbose: int, **options: Any) -> Iterator[tqdm[Any]]:
     """Give a bar of tqdm, which is shown if ``verbose``, and gone when it is done.
 
     As the place demands it is a widget in a notebook, and a line in a terminal (and in a log, where standard
@@ -54,7 +54,7 @@ def _ticking(bar: tqdm[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def shown_phases(verbose: Any) -> Iterator[Phases]:
+def shown_phases(verbose: int) -> Iterator[Phases]:
     """Give a function that begins a phase; if ``verbose``, a bar shows the current phase.
 
     ``phases("sums", 1000)`` sets the bar back to 0 of 1,000 rows and returns the function to call with each

@@ -38,7 +38,7 @@ def explain(
 
 def report(
     self: Any,
-    path: Any,
+    path: str | Path,
     X: RowsLike | None = None,
     y: ArrayLike | None = None,
     *,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gramian._typing import Array
 from gramian.data.values import LARGEST, as_array, refuse_masked
 from gramian.exceptions import InputError, shortened
 
 
-def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
+def checked_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
     """Return sample weights as float64 of shape (n,), or None; all must be finite, none negative."""
     if sample_weight is None:
         return None

@@ -65,7 +65,7 @@ def translated(kernel: Any) -> Kernel:
     raise InputError(f"kernel={kernel!r} of scikit-learn has no counterpart here. {_CURE}")
 
 
-def without_noise(kernel: Any) -> tuple[Any, float | None]:
+def without_noise(kernel: object) -> tuple[Any, float | None]:
     """Split a kernel of scikit-learn into its part without WhiteKernel terms, and the sum of their levels.
 
     The level is None without such a term.

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
@@ -235,7 +236,7 @@ class ClassTargets(Targets):
         for where in row_slices(self.shape[0], _BLOCK):
             yield work(self.codes(where), None if beside is None else beside[where])
 
-    def weights(self, class_weight: object, sample_weight: Any) -> Array | None:
+    def weights(self, class_weight: object, sample_weight: ArrayLike | None) -> Array | None:
         """Return row weights: the sample's times the class's; None where both are None."""
         found = checked_weights(sample_weight, self.shape[0])
         if class_weight is not None:

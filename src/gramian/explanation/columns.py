@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +24,7 @@ NUMBERS, MOST_ROWS = 1 << 20, 4096
 
 
 def contributions(
-    machines: Machines, X: RowsLike, X_train: Any, outputs: IntArray, signs: Float64Array
+    machines: Machines, X: RowsLike, X_train: RowsLike | None, outputs: IntArray, signs: Float64Array
 ) -> tuple[Float64Array | None, tuple[str, ...]]:
     """Return f(x) − f(x with a column at its reference), (n, d), and names of the columns.
 

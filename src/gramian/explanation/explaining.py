@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from gramian.explanation.machines import Machines, explained_outputs, machines_o
 from gramian.explanation.nearest import nearest_rows
 from gramian.explanation.value import LANDMARKS, ROWS, Explanation, largest
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+
 #: How points are ranked.
 SHARE, SIMILARITY = BYS = ("share", "similarity")
 #: Rows explained at a time, and numbers of their shares in all training rows. Chosen by hand.
@@ -24,7 +28,7 @@ BLOCK_ROWS, BLOCK_NUMBERS = 1024, 1 << 22
 
 
 def explain(
-    model: Any,
+    model: BaseEstimator,
     X: Any,
     *,
     n_points: int = 5,

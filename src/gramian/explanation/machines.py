@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -28,6 +28,10 @@ from gramian.tables.input import checked_table
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import Boosted, RidgeMean, members_of
 from gramian.tables.serving import TableServer
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 #: A map of numbers, elementwise.
 Map = Callable[[Float64Array], Float64Array]
@@ -147,7 +151,7 @@ def secant(one: Map, start: Float64Array, end: Float64Array) -> Float64Array:
     return np.asarray((one(high) - one(low)) / (high - low))
 
 
-def machines_of(model: Any) -> Machines:
+def machines_of(model: BaseEstimator) -> Machines:
     """Return the kernel machines of a fitted model; raise for a model that is none."""
     if isinstance(model, TableServer):
         check_is_fitted(model, "model_")
@@ -174,13 +178,13 @@ def machines_of(model: Any) -> Machines:
     )
 
 
-def _machine(weight: float, model: Any) -> Machine:
+def _machine(weight: float, model: BaseEstimator) -> Machine:
     predictor: Any = getattr(model, "predictor_", None)
     _check(predictor, model)
     return Machine(weight, predictor, Input.of(model), np.asarray(model.intercept_), model)
 
 
-def _check(predictor: Any, model: Any) -> None:
+def _check(predictor: Any, model: BaseEstimator) -> None:
     """Raise unless the predictor is a sum of kernel values with points."""
     explicit = isinstance(predictor, Predictor) and any(
         isinstance(columns, ExplicitColumns) for columns in predictor.columns
@@ -200,7 +204,7 @@ def _check(predictor: Any, model: Any) -> None:
     )
 
 
-def _of_table(model: Any) -> Machines:
+def _of_table(model: BaseEstimator) -> Machines:
     inner = model.model_
     mean = isinstance(inner, RidgeMean)
     machines = tuple(_machine(weight, each) for weight, each in members_of(inner))
@@ -238,7 +242,7 @@ def _same(v: Float64Array) -> Float64Array:
 
 
 def explained_outputs(
-    model: Any, predictions: Float64Array, output: Any
+    model: BaseEstimator, predictions: Float64Array, output: Any
 ) -> tuple[Array, Float64Array, tuple[str, ...]]:
     """Return the output to explain of each row, a sign for each row, and names of the classes.
 

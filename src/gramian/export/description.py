@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -17,6 +17,10 @@ from gramian.export.table import TableForm, table_form
 from gramian.fast.estimators import FastKernelClassifier, FastKernelModel
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.tables.compression import FastTable, FastTabularClassifier
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 WHAT_CAN_BE = (
     "A fitted FastKernelClassifier or FastKernelRegressor can be exported, a Pipeline of a StandardScaler "
@@ -59,7 +63,7 @@ class Description:
         return f"A fast kernel {kind}: {features}, {sizes}; by gramian {version}"
 
 
-def describe(model: Any, name: str) -> Description:
+def describe(model: BaseEstimator, name: str) -> Description:
     """Return the description of a fitted fast model: alone, behind a ``StandardScaler``, or of tables."""
     scaler, estimator = _parts(model)
     of_table = isinstance(estimator, FastTable) and scaler is None
@@ -88,7 +92,7 @@ def describe(model: Any, name: str) -> Description:
     return Description(name, flat, None, estimator._flat, table, names)
 
 
-def _parts(model: Any) -> tuple[StandardScaler | None, Any]:
+def _parts(model: BaseEstimator) -> tuple[StandardScaler | None, Any]:
     """Return the scaler, if there is one, and the estimator."""
     if not isinstance(model, Pipeline):
         return None, model

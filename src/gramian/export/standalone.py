@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gramian._typing import RowsLike
 
-
-def predict(X: RowsLike) -> np.ndarray:
+def predict(X: Any) -> np.ndarray:
     """Return the class of each row of X (n, features), or its prediction.
 
     Columns of a frame, an Arrow table or a list of dicts are found by the names of the training, if it had
@@ -25,7 +23,7 @@ def predict(X: RowsLike) -> np.ndarray:
     return _labelled(decision(X))
 
 
-def decision(X: RowsLike) -> np.ndarray:
+def decision(X: Any) -> np.ndarray:
     """Return the decision values of rows X (n, features), or the predictions of a regressor.
 
     Shape (n,) for two classes or one target, (n, outputs) otherwise. Time a row: features · directions
@@ -84,7 +82,7 @@ def _matched(rows: Any) -> Any:
     return table[:, [labels.index(name) if name in labels else 0 for name in names]]
 
 
-def _values(X: RowsLike) -> np.ndarray:
+def _values(X: Any) -> np.ndarray:
     """Return the values (n, outputs) of rows X (n, features)."""
     model = _model()
     projection, forms, weights = model["projection"], model["forms"], model["weights"]

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from gramian._typing import RowsLike
 from gramian.export.standalone import _labelled, _matched, _model, _values
 
 
-def predict(rows: RowsLike) -> np.ndarray:
+def predict(rows: Any) -> np.ndarray:
     """Return the class of each row, or its prediction.
 
     rows : a list of rows or an array (n, columns) of any type, with the columns of the training in the same
@@ -28,7 +27,7 @@ def predict(rows: RowsLike) -> np.ndarray:
     return _labelled(decision(rows))
 
 
-def decision(rows: RowsLike) -> np.ndarray:
+def decision(rows: Any) -> np.ndarray:
     """Return the decision values of rows, or the predictions of a regressor, in float64.
 
     Shape (n,) for two classes or one target, (n, outputs) otherwise.
@@ -47,7 +46,7 @@ def decision(rows: RowsLike) -> np.ndarray:
     return values[:, 0] if model["one_value"] else values
 
 
-def predict_proba(rows: RowsLike) -> np.ndarray:
+def predict_proba(rows: Any) -> np.ndarray:
     """Return the probability of each class, shape (n, classes); classifiers with probabilities only."""
     model = _model()
     if "calibration" not in model:
@@ -87,7 +86,7 @@ def _scaled(rows: np.ndarray) -> np.ndarray:
     return out.astype(rows.dtype)
 
 
-def _encoded(rows: RowsLike) -> np.ndarray:
+def _encoded(rows: Any) -> np.ndarray:
     """Return the numbers that stand for rows of a table."""
     model = _model()
     names, kinds = model["names"].tolist(), model["kinds"].tolist()

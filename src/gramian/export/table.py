@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from gramian.tables.dates import HOUR, SEASON, WEEKDAY, WIDTHS, YEAR
 from gramian.tables.empirical import TAIL
 from gramian.tables.scaling import HARD, LARGEST, QUANTILE, ROBUST, SOFT
 from gramian.tables.target import MARGIN, NONE, OutputMap
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 #: Kinds of columns in exports. Booleans are the numbers 0 and 1, dates and durations are days. CODE is a
 #: category named by a number or a boolean, TEXT one named by text.
@@ -91,7 +95,7 @@ class TableForm:
     calibration: tuple[float, float] | None
 
 
-def table_form(model: Any) -> TableForm:
+def table_form(model: BaseEstimator) -> TableForm:
     """Return the description of a fitted fast table model's encoding, scales and answers."""
     columns: TableColumns = model.columns_
     scaling: Scaling = model.scaling_
@@ -210,7 +214,7 @@ def _encodes(text: str) -> bool:
     return True
 
 
-def _maps(model: Any) -> tuple[OutputMap, ...]:
+def _maps(model: BaseEstimator) -> tuple[OutputMap, ...]:
     """Return the target's transformation for each output."""
     if hasattr(model, "target_"):
         return tuple(model.target_.outputs)

@@ -158,7 +158,7 @@ class FastKernelModel(KernelEstimator):
             return None
         return by_name(self.teacher, X, Engine(self.n_jobs))
 
-    def _unlabelled(self, X: Any) -> Float64Array | None:
+    def _unlabelled(self, X: RowsLike | None) -> Float64Array | None:
         """Return checked rows without labels, or None if none are given."""
         if X is None:
             return None
@@ -361,7 +361,7 @@ class FastKernelModel(KernelEstimator):
             and not hasattr(self, "feature_names_in_")
         )
 
-    def _values_of_one(self, x: Any) -> Array:
+    def _values_of_one(self, x: object) -> Array:
         """Return the values (outputs,) of one row (d,): by compiled loops if numba is installed."""
         if not hasattr(self, "predictor_"):  # ten times faster than check_is_fitted
             check_is_fitted(self, "predictor_")
@@ -373,7 +373,7 @@ class FastKernelModel(KernelEstimator):
         return flatten(self.predictor_)
 
 
-def is_unfitted(teacher: Any) -> bool:
+def is_unfitted(teacher: BaseEstimator) -> bool:
     """Return whether a teacher is an estimator that has not been fitted."""
     if not isinstance(teacher, BaseEstimator):
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_array
@@ -16,12 +16,15 @@ from gramian.fast.stored import stored_teacher
 from gramian.fast.teacher_adapters import function_of, teacher_of
 from gramian.fast.teachers import Translated, class_teacher
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 def compress_rows(
     model: Any,
     X: RowsLike,
     y: Any,
-    cost: Any,
+    cost: object,
     options: dict[str, Any],
     *,
     rows: RowsLike | None = None,
@@ -54,7 +57,7 @@ def compress_rows(
     return fast
 
 
-def is_answers(model: Any) -> bool:
+def is_answers(model: BaseEstimator) -> bool:
     """Return whether a model is an array of answers."""
     array = hasattr(model, "__array__") or hasattr(model, "__dataframe__")
     return array and not hasattr(model, "predict") and not callable(model)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -35,8 +36,11 @@ from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.teachers import CLIP, class_chances, class_teacher, known_classes, number_teacher
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
-def _has_probabilities(model: Any) -> bool:
+
+def _has_probabilities(model: BaseEstimator) -> bool:
     """Return whether a model has a calibration, or may get one; else raise and say why it has none."""
     if not hasattr(model, "predictor_") or hasattr(model, "calibration_"):
         return True
@@ -137,7 +141,14 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     batch_rows: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabelled: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        unlabelled: RowsLike | None = None,
+    ) -> Self:
         """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels.
 
         unlabelled : further rows (m, d), without labels. The teacher's values of them are learned too.
@@ -172,7 +183,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         """Return the class of each row."""
         return class_labels(self._answers(X), self.classes_)
 
-    def predict_one(self, x: Any) -> Any:
+    def predict_one(self, x: object) -> Any:
         """Return the class of one row (d,), without the checks of :meth:`predict`.
 
         If numba is installed (the extra ``jit``), compiled loops in the model's type take a few microseconds
@@ -258,7 +269,14 @@ class FastKernelRegressor(Regressor, FastKernelModel):
     batch_rows: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabelled: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        unlabelled: RowsLike | None = None,
+    ) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.
 
         unlabelled : further rows (m, d), without targets. The teacher's values of them are learned too.
@@ -292,7 +310,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         out = self._values(X) * self._spread + self._center
         return predicted_numbers(out, flat=self._flat)
 
-    def predict_one(self, x: Any) -> Any:
+    def predict_one(self, x: object) -> Any:
         """Return the prediction of one row (d,), without the checks of :meth:`predict`.
 
         Speed and limits are those of :meth:`FastKernelClassifier.predict_one`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gramian._typing import Array, RowsLike
 from gramian.data.formats.frames import column_labels, frame_kind, opened_frame
@@ -16,8 +16,11 @@ from gramian.estimator.matching import names_known
 from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.teachers import Translated
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
-def by_name(teacher: Any, X: RowsLike, engine: Engine) -> Any:
+
+def by_name(teacher: BaseEstimator, X: RowsLike, engine: Engine) -> Any:
     """Return a fitted teacher of the rows X that is asked about arrays with the columns of X.
 
     If X is a frame, the teacher gets frames. If both have names, it gets the columns in its own order.
@@ -38,7 +41,7 @@ def by_name(teacher: Any, X: RowsLike, engine: Engine) -> Any:
     return teacher if form is None else Translated(teacher, form)
 
 
-def _frame_form(X: Any, teacher: Any) -> Callable[[Array], Any] | None:
+def _frame_form(X: Any, teacher: BaseEstimator) -> Callable[[Array], Any] | None:
     """Return a function from numbers (n, d) to a frame with the columns of X, if X is one.
 
     None if the teacher learned from rows without names, as scikit-learn's models say.

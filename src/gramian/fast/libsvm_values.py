@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,8 +15,11 @@ from gramian.compression.expansion import PairwisePredictor
 from gramian.engine import Engine
 from gramian.kernels.resolve import resolve_kernel
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
-def libsvm_values(model: Any, engine: Engine) -> Callable[[Array], Float64Array] | None:
+
+def libsvm_values(model: BaseEstimator, engine: Engine) -> Callable[[Array], Float64Array] | None:
     """Return a function from rows to the decision values of an SVM, or None if the model is of another kind.
 
     For two classes and for regression these are the model's own values up to rounding. For more classes, with

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,10 @@ from sklearn.base import is_classifier, is_regressor
 from gramian._typing import Array, RowsLike
 from gramian.exceptions import InputError
 from gramian.fast.teachers import METHODS
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 #: How far the probabilities of a row may be from a sum of 1: those of float32 models are up to 1e-6 off.
 SUM_ERROR = 1e-4
@@ -54,7 +58,7 @@ class SideBySide:
         return np.column_stack(found)
 
 
-def function_of(model: Any) -> Callable[[Any], Any]:
+def function_of(model: BaseEstimator) -> Callable[[Any], Any]:
     """Return the function from rows to answers of a model, or the function that the model is."""
     for name in ("inplace_predict", "predict"):  # a Booster of XGBoost predicts arrays by the first only
         if hasattr(model, name):
@@ -68,7 +72,7 @@ def function_of(model: Any) -> Callable[[Any], Any]:
     )
 
 
-def teaches_classes(model: Any) -> bool | None:
+def teaches_classes(model: BaseEstimator) -> bool | None:
     """Return whether a model is a classifier (True) or a regressor (False); None if it does not say."""
     if hasattr(model, "__sklearn_tags__"):
         if is_regressor(model):
@@ -82,7 +86,7 @@ def teaches_classes(model: Any) -> bool | None:
     return True if any(hasattr(model, name) for name in methods) else None
 
 
-def teacher_of(model: Any, X: RowsLike, y: ArrayLike) -> tuple[Any, bool]:
+def teacher_of(model: BaseEstimator, X: RowsLike, y: ArrayLike) -> tuple[Any, bool]:
     """Return a teacher with the methods of a fitted model, and whether it teaches classes.
 
     A list is taken as regressors side by side. What does not say its kind (a function, a booster) is judged

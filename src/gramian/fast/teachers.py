@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,10 @@ from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning, GramianError, InputError, quoted, shortened
 from gramian.fast.libsvm_values import libsvm_values
 from gramian.svm.classifier import KernelSVC
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 #: Bound at which a teacher's decision values are clipped: beyond it the class is decided.
 CLIP = 1.0
@@ -45,12 +49,12 @@ class Translated:
         return self.model(self.form(rows))
 
 
-def plain(model: Any) -> Any:
+def plain(model: BaseEstimator) -> Any:
     """Return the model itself of one that is asked in another form."""
     return model.model if isinstance(model, Translated) else model
 
 
-def class_teacher(model: Any, classes: Array, engine: Engine) -> Callable[[Array], Float64Array]:
+def class_teacher(model: BaseEstimator, classes: Array, engine: Engine) -> Callable[[Array], Float64Array]:
     """Return a function from rows to decision values: (n, 1) for two classes, (n, classes) for more.
 
     model : a fitted model with ``predict_proba``, ``decision_function`` or, with ``classes_``, ``predict``;
@@ -98,7 +102,7 @@ def class_teacher(model: Any, classes: Array, engine: Engine) -> Callable[[Array
     return values
 
 
-def class_chances(model: Any, classes: Array, rows: Array) -> Float64Array | None:
+def class_chances(model: BaseEstimator, classes: Array, rows: Array) -> Float64Array | None:
     """Return a fitted model's probability of each class (n, classes), or None if it gives none."""
     if not hasattr(model, "predict_proba"):
         return None
@@ -108,7 +112,7 @@ def class_chances(model: Any, classes: Array, rows: Array) -> Float64Array | Non
     return found if order is None else found[:, order]
 
 
-def number_teacher(model: Any, outputs: int, engine: Engine) -> Callable[[Array], Float64Array]:
+def number_teacher(model: BaseEstimator, outputs: int, engine: Engine) -> Callable[[Array], Float64Array]:
     """Return a function from rows to the predictions (n, outputs) of a fitted model or a function."""
     ask = libsvm_values(model, engine) or (model.predict if hasattr(model, "predict") else model)
     if not callable(ask):
@@ -123,7 +127,7 @@ def number_teacher(model: Any, outputs: int, engine: Engine) -> Callable[[Array]
     return values
 
 
-def known_classes(model: Any, y: ArrayLike) -> Array | None:
+def known_classes(model: BaseEstimator, y: ArrayLike) -> Array | None:
     """Return a fitted teacher's classes if it knows all labels y and more, with a warning; else None."""
     theirs = getattr(model, "classes_", None)
     if theirs is None or isinstance(theirs, list):
@@ -158,7 +162,7 @@ def check_steady(teacher: Callable[[Array], Float64Array], rows: Array) -> None:
         )
 
 
-def _ask(model: Any, ask: Callable[[Array], Any], rows: Array) -> Float64Array:
+def _ask(model: BaseEstimator, ask: Callable[[Array], Any], rows: Array) -> Float64Array:
     """Return a teacher's answers; raise an error that names the teacher if it fails."""
     try:
         return np.asarray(ask(rows), np.float64)
@@ -186,7 +190,7 @@ def _class_columns(predict: Callable[[Array], Any], classes: Array) -> Callable[
     return values
 
 
-def _class_order(model: Any, classes: Array) -> Array | None:
+def _class_order(model: BaseEstimator, classes: Array) -> Array | None:
     """Return the model's column for each of our classes, or None if the order is equal or unknown."""
     theirs = getattr(model, "classes_", None)
     if theirs is None or np.array_equal(theirs, classes):
@@ -215,7 +219,7 @@ def _check(found: Float64Array, n_rows: int, outputs: int) -> None:
         )
 
 
-def _no_teacher(model: Any, wanted: str) -> InputError:
+def _no_teacher(model: BaseEstimator, wanted: str) -> InputError:
     return InputError(
         f"teacher has type {type(model).__name__}, which has no {wanted} and cannot be called. Pass a fitted "
         "model, or a function from rows to values."

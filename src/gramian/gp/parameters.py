@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from gramian._checks import positive_number, whole_number
 from gramian._phases import Phases, silent
@@ -114,7 +114,7 @@ class ProcessParameters:
         )
 
 
-def _start_noise(kernel: Any, noise: float) -> float:
+def _start_noise(kernel: object, noise: float) -> float:
     """Return the noise that learning starts from: that of the kernel's WhiteKernel, if it has one."""
     noise = positive_number("noise", noise)
     level = without_noise(kernel)[1]

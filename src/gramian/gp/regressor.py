@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import several, whole_number
@@ -192,7 +193,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike | None, y: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._checks import positive_number
 from gramian._tiles import row_slices, tile_rows
@@ -58,7 +59,7 @@ class Kernel(ABC):
         return False
 
     @abstractmethod
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         """Prepare the evaluator of k(·, Z); ``dtype`` is the type of its tiles."""
 
     @abstractmethod
@@ -66,7 +67,7 @@ class Kernel(ABC):
         """Return k(x_i, x_i) for each row in float64, shape (n,). Time O(n d) at most."""
 
     def __call__(
-        self, X: Rows, Z: Rows | None = None, *, dtype: Any = None, n_jobs: int | None = None
+        self, X: Rows, Z: Rows | None = None, *, dtype: DTypeLike | None = None, n_jobs: int | None = None
     ) -> FloatArray:
         """Return the block k(X, Z), shape (n, m), in float32 if both inputs are, else float64.
 
@@ -141,7 +142,7 @@ class Sum(Kernel):
     left: Kernel
     right: Kernel
 
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         return PairColumns(self.left.against(Z, dtype), self.right.against(Z, dtype), np.add)
 
     def diagonal(self, X: Rows) -> Float64Array:
@@ -159,7 +160,7 @@ class Product(Kernel):
     left: Kernel
     right: Kernel
 
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         return PairColumns(self.left.against(Z, dtype), self.right.against(Z, dtype), np.multiply)
 
     def diagonal(self, X: Rows) -> Float64Array:
@@ -180,7 +181,7 @@ class Scaled(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "factor", positive_number("factor", self.factor))
 
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         return ScaledColumns(self.kernel.against(Z, dtype), self.factor)
 
     def diagonal(self, X: Rows) -> Float64Array:
@@ -208,7 +209,7 @@ class FunctionKernel(Kernel):
                 "shape (n, m)."
             )
 
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
         return CallableColumns(Z, work, self.function)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
@@ -48,7 +49,7 @@ class Columns(ABC):
         return out
 
 
-def dense(X: Rows, dtype: Any = None) -> Array:
+def dense(X: Rows, dtype: DTypeLike | None = None) -> Array:
     """Return rows as a dense array, without a copy if nothing has to change."""
     array = X.toarray() if sp.issparse(X) else np.asarray(X)
     return array if dtype is None else array.astype(dtype, copy=False)

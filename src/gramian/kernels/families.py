@@ -5,9 +5,9 @@ from __future__ import annotations
 import numbers
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._checks import positive_number
 from gramian._numerics import exp_in_place, largest_exponent
@@ -56,7 +56,7 @@ class EuclideanKernel(_Stationary):
     #: sup |dk/d(r²)|, by which an error of r² enters k. Every family also has r²·|dk/d(r²)| < 1.
     _slope = 1.0
 
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
         return EuclideanColumns(Z, work, self._scales(Z), self._factor, self._map, slope=self._slope)
 
@@ -153,7 +153,7 @@ class Cauchy(EuclideanKernel):
 class Laplacian(_Stationary):
     """k(x, z) = exp(−‖(x − z)/ℓ‖₁); scikit-learn's ``laplacian`` with gamma = 1/ℓ."""
 
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
         return CityblockColumns(Z, work, self._scales(Z), _exp_negative)
 
@@ -162,7 +162,7 @@ class _Dot(_Lengthscale):
     def _map(self, t: FloatArray) -> None:
         """Leave the product as it is, for the linear kernel."""
 
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
         return DotColumns(Z, work, self._scales(Z), self._map)
 
@@ -213,7 +213,7 @@ class Polynomial(_Dot):
 class Cosine(_Lengthscale):
     """k(x, z) = x·z/(‖x‖‖z‖) in units of ℓ; it is 0 if x or z is zero."""
 
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
         return DotColumns(Z, work, self._scales(Z), _leave, normalize=True)
 

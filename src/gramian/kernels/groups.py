@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
@@ -50,7 +51,7 @@ class OnFeatures(Kernel):
             )
         object.__setattr__(self, "features", _columns(self.features))
 
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         return GroupColumns(self.kernel.against(self.part(Z), dtype), self)
 
     def diagonal(self, X: Rows) -> Float64Array:

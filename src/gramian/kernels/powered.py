@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.spatial.distance import cdist
 
 from gramian._checks import positive_number
@@ -62,7 +63,7 @@ class PoweredExponential(_Stationary):
         object.__setattr__(self, "p", p)
         object.__setattr__(self, "q", q)
 
-    def against(self, Z: Rows, dtype: Any = None) -> Columns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
         scales = self._scales(Z)
         if self.p == 2.0:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._numerics import stored_tolerance
 from gramian._tiles import row_slices, tile_rows
@@ -169,7 +170,7 @@ class Precomputed(Kernel):
         stored = np.dtype(np.float64) if self.matrix is None else self.matrix.dtype
         return np.dtype(np.float32 if stored.kind == "f" and stored.itemsize <= 4 else np.float64)
 
-    def against(self, Z: Rows, dtype: Any = None) -> StoredColumns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> StoredColumns:
         numbers = row_numbers(Z)
         if self.matrix is not None:
             self._check(Z, self.matrix.shape[1])

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.data.floats import as_float
@@ -56,7 +57,7 @@ def select_landmarks(
     tol: float = 0.0,
     tol_after: int = 0,
     given: Rows | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Rows:
     """Choose ``count`` landmarks from rows; return all rows if there are not more and no ``tol`` is given.
 

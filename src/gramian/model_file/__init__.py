@@ -141,7 +141,7 @@ def _library_version() -> str:
 # ---- what a model is ---------------------------------------------------------------------------
 
 
-def _estimator_of(model: Any) -> BaseEstimator:
+def _estimator_of(model: BaseEstimator) -> BaseEstimator:
     """Return the model itself, or the last step of a pipeline."""
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     estimator = steps[-1][1]

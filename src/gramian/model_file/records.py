@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,9 @@ from gramian.model_file.recipes import RECIPES, make_part
 from gramian.model_file.structure import check_shape, require
 from gramian.model_file.values import Values
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 class PartRecords(Values):
     """Converter for fitted parts: those of :data:`RECIPES`, sparse rows, texts, arrays in any layout."""
@@ -35,7 +38,7 @@ class PartRecords(Values):
         values._names = self._names
         return values
 
-    def write_model(self, model: Any) -> dict[str, Any]:
+    def write_model(self, model: BaseEstimator) -> dict[str, Any]:
         """Return class, parameters and learned attributes of a fitted estimator."""
         # First what is learned: that a kernel is a function is said best of the kernel itself.
         learned = {name: self.write(name, value) for name, value in model._state().items()}

@@ -116,6 +116,6 @@ def describe_value(value: object) -> str:
     return f"{quoted(value)} ({type(value).__name__})"
 
 
-def _named(hint: Any) -> str:
+def _named(hint: object) -> str:
     text = getattr(hint, "__name__", None) if get_origin(hint) is None else None
     return (text or str(hint)).replace("numpy.", "").replace("gramian.", "").replace("typing.", "")

@@ -182,7 +182,7 @@ class AlphaPathDisplay:
             is_error=is_error,
         ).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw the lines on ``ax``; None for a new figure."""
         self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.6))
         tidy(self.ax_)

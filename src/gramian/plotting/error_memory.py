@@ -155,7 +155,7 @@ class ErrorMemoryDisplay:
             n_rows=n_rows,
         ).plot(ax, log=log)
 
-    def plot(self, ax: Any = None, *, log: bool = True) -> Self:
+    def plot(self, ax: Axes | None = None, *, log: bool = True) -> Self:
         """Draw the lines.
 
         ax : axes to draw on; None for a new figure. log : logarithmic axes; the axis of the errors only if

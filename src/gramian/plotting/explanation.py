@@ -14,6 +14,8 @@ from gramian.explanation import Explanation, explain
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, pyplot, tidy
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from gramian.plotting.canvas import Axes
 
 
@@ -81,7 +83,7 @@ class ExplanationDisplay:
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        model: BaseEstimator,
         X: RowsLike,
         *,
         row: int = 0,

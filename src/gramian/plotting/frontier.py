@@ -271,7 +271,7 @@ class FrontierDisplay:
             title=title,
         ).plot(ax, log=log)
 
-    def plot(self, ax: Any = None, *, log: bool = True) -> Self:
+    def plot(self, ax: Axes | None = None, *, log: bool = True) -> Self:
         """Draw curves and front.
 
         ax : axes to draw on; None for a new figure. log : logarithmic axes, each only if all its values are

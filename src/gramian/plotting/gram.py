@@ -122,7 +122,7 @@ class GramDisplay:
         )
         return display.plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw the three panels.
 
         ax : three axes to draw on, or one to be divided in three; None for a new figure.
@@ -146,7 +146,7 @@ class GramDisplay:
             panel.set_title(f"{title}\n{note}", fontsize=11)
         return self
 
-    def _mark_blocks(self, panel: Any) -> None:
+    def _mark_blocks(self, panel: Axes) -> None:
         """Draw the boundaries of the blocks, and name the blocks if there is room."""
         ends = np.cumsum(self.sizes)
         for edge in ends[:-1] - 0.5:
@@ -160,7 +160,7 @@ class GramDisplay:
             panel.set_xlabel("block")
             panel.set_ylabel("block")
 
-    def _draw_errors(self, panel: Any) -> None:
+    def _draw_errors(self, panel: Axes) -> None:
         shown = self.block_errors
         top = float(shown.max()) or 1.0
         image = panel.imshow(shown, cmap="OrRd", vmin=0.0, vmax=top)
@@ -198,7 +198,7 @@ def colour_range(gram: Array) -> tuple[float, float]:
     return low, high if high > low else low + 1.0
 
 
-def _draw_matrix(panel: Any, matrix: Float64Array, low: float, high: float) -> Any:
+def _draw_matrix(panel: Axes, matrix: Float64Array, low: float, high: float) -> Any:
     panel.set_xlabel("row")
     panel.set_ylabel("row")
     return panel.imshow(matrix, cmap="Blues", vmin=low, vmax=high)
@@ -243,7 +243,7 @@ def _ratio(part: Any, whole: Any) -> Any:
     return out if out.ndim else float(out)
 
 
-def _panels(ax: Any) -> tuple[Any, Array]:
+def _panels(ax: Axes | None) -> tuple[Any, Array]:
     """Return a figure and three axes: new ones, the caller's three, or the caller's one divided."""
     if ax is None:
         return pyplot("GramDisplay").subplots(1, 3, figsize=(14.0, 4.6), layout="constrained")

@@ -14,6 +14,8 @@ from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes,
 from gramian.plotting.scales import scale_axis, text_of
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from gramian.plotting.canvas import Axes
 
 
@@ -86,9 +88,9 @@ class ImportanceDisplay:
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        model: BaseEstimator,
         *,
-        feature_names: Any = None,
+        feature_names: object = None,
         n_features: int = 20,
         title: str = "What the model looks at",
         ax: Axes | None = None,
@@ -122,7 +124,7 @@ class ImportanceDisplay:
         errors = getattr(model, "feature_importances_std_", None)
         return cls(importances, names, errors=errors, n_features=n_features, title=title).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw the bars.
 
         ax : axes to draw on; None for a new figure.

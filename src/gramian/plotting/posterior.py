@@ -20,6 +20,8 @@ from gramian.plotting.canvas import COLOURS, INK, caption, name_axes, padded, pa
 from gramian.plotting.scales import scale_axis
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from gramian.plotting.canvas import Axes
 
 
@@ -95,7 +97,7 @@ class PosteriorDisplay:
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        model: BaseEstimator,
         X: RowsLike,
         y: ArrayLike | None = None,
         *,
@@ -163,7 +165,7 @@ class PosteriorDisplay:
             with_noise=include_noise,
         ).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw band, samples, mean and rows on ``ax``; None for a new figure."""
         self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.0))
         axes = self.ax_
@@ -253,7 +255,7 @@ def _opacity(count: int) -> float:
     return float(np.clip(0.9 * np.sqrt(STRONG / max(count, STRONG)), 0.15, 0.9))
 
 
-def _check(model: Any, include_noise: bool) -> None:
+def _check(model: BaseEstimator, include_noise: bool) -> None:
     """Raise if a model does not predict deviations or is not fitted."""
     predict = getattr(model, "predict", None)
     known = set() if predict is None else set(inspect.signature(predict).parameters)

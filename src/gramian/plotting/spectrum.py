@@ -40,6 +40,8 @@ from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from gramian.plotting.canvas import Axes
 
 
@@ -113,7 +115,7 @@ class SpectrumDisplay:
     @classmethod
     def from_estimator(
         cls,
-        model: Any,
+        model: BaseEstimator,
         X: RowsLike,
         *,
         alpha: float | None = None,
@@ -168,7 +170,7 @@ class SpectrumDisplay:
             name=type(model).__name__,
         ).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw both spectra on ``ax``; None for a new figure."""
         self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.4))
         axes = self.ax_
@@ -249,7 +251,9 @@ class SpectrumDisplay:
         return text if close is None else f"{text} of K, {_range(close)} of K̃"
 
 
-def _opened(model: Any, X: RowsLike, rng: np.random.Generator) -> tuple[RowSource, Kernel, FeatureMap | None]:
+def _opened(
+    model: BaseEstimator, X: RowsLike, rng: np.random.Generator
+) -> tuple[RowSource, Kernel, FeatureMap | None]:
     """Return the rows as the model sees them, its kernel, and the bases of its K̃."""
     if isinstance(model, Approximation):
         check_is_fitted(model, "features_")
@@ -272,12 +276,12 @@ def _opened(model: Any, X: RowsLike, rng: np.random.Generator) -> tuple[RowSourc
     return source, kernel, model.plan_.build(source, kernel, rng=rng, engine=Engine(1))
 
 
-def _with_diagonal(model: Any) -> bool:
+def _with_diagonal(model: BaseEstimator) -> bool:
     """Return whether the model's matrix has a diagonal in addition to the bases."""
     return isinstance(model, GaussianProcessRegressor) or bool(getattr(model, "diagonal", False))
 
 
-def _alphas(model: Any) -> Array | None:
+def _alphas(model: BaseEstimator) -> Array | None:
     """Return the penalties that a model was fitted with, or None."""
     penalty = next(iter(model._evidence().penalty.values()), None)
     return None if penalty is None else np.atleast_1d(np.asarray(penalty, np.float64))

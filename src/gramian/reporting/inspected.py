@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,10 @@ from gramian.tables.classifier import TabularClassifier
 from gramian.tables.input import checked_table
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.serving import TableServer
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 #: Rows whose contributions rank the columns of a model without importances, and most columns. By hand.
 RANKED_ROWS, MOST_RANKED = 40, 60
@@ -72,7 +76,7 @@ class Inspected:
         return np.array(out)
 
 
-def rows_to_inspect(model: Any, X: RowsLike, numbers: IntArray) -> Inspected | None:
+def rows_to_inspect(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Inspected | None:
     """Return rows of X, by number, for inspection; None for rows without columns that can be changed."""
     if isinstance(model, TabularRegressor | TabularClassifier):
         return _of_table(model, X, numbers)
@@ -111,7 +115,7 @@ def rows_to_inspect(model: Any, X: RowsLike, numbers: IntArray) -> Inspected | N
     return Inspected(rows, columns, predict, _curves(model, predict(rows[:1]).shape[1]), importances)
 
 
-def _contributed(model: Any, rows: Array) -> Float64Array:
+def _contributed(model: BaseEstimator, rows: Array) -> Float64Array:
     """Return the mean absolute contribution of each column, or else the order of the columns."""
     d = rows.shape[1]
     if d <= MOST_RANKED:
@@ -126,11 +130,11 @@ def _contributed(model: Any, rows: Array) -> Float64Array:
     return np.arange(d, 0, -1.0)
 
 
-def _output(model: Any) -> int | None:
+def _output(model: BaseEstimator) -> int | None:
     return None if hasattr(model, "classes_") or getattr(model, "_flat", True) else 0
 
 
-def _curves(model: Any, count: int) -> tuple[str, ...]:
+def _curves(model: BaseEstimator, count: int) -> tuple[str, ...]:
     classes = getattr(model, "classes_", None)
     if classes is None:
         return ("prediction",) if count == 1 else tuple(f"output {j}" for j in range(count))
@@ -138,7 +142,7 @@ def _curves(model: Any, count: int) -> tuple[str, ...]:
     return tuple(str(label) for label in kept)
 
 
-def _of_table(model: Any, X: RowsLike, numbers: IntArray) -> Inspected:
+def _of_table(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Inspected:
     with named_columns():
         rows = EncodedRows(model.columns_, checked_table(model, X, reset=False)).take(numbers)
     columns = model.columns_

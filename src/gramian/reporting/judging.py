@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -23,6 +23,10 @@ from gramian.reporting.scores import CLASSIFICATION, REGRESSION, scores, trivial
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import members_of
 from gramian.tables.serving import TableServer
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 #: Levels of the intervals whose coverage is reported.
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -105,7 +109,7 @@ def _time_predictions(predict: Any, X: RowsLike) -> tuple[Array, float]:
     return by_blocks(predict, X), time.perf_counter() - began
 
 
-def _deviations(model: Any, X: RowsLike) -> Float64Array | None:
+def _deviations(model: BaseEstimator, X: RowsLike) -> Float64Array | None:
     """Return the standard deviations of observations; None if there are several outputs."""
 
     def of(rows: RowsLike) -> Any:
@@ -155,7 +159,7 @@ def named_columns() -> Iterator[None]:
         yield
 
 
-def behind(model: Any) -> list[KernelEstimator]:
+def behind(model: BaseEstimator) -> list[KernelEstimator]:
     """Return the numeric models of a table model, the one of the largest weight first."""
     if not isinstance(model, TableServer):
         return []

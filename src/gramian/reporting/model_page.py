@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.pipeline import Pipeline
 
@@ -15,11 +15,15 @@ from gramian.reporting.judging import Judgement
 from gramian.summary import Grid, Summary
 from gramian.summary.html import facts_html, facts_table, tables_html
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+
 #: Largest number of features, or of arrays of the file, in a table. Chosen by hand.
 MOST_LISTED = 200
 
 
-def summary_of_file(model: Any, header: Mapping[str, Any]) -> Summary:
+def summary_of_file(model: BaseEstimator, header: Mapping[str, Any]) -> Summary:
     """Return the summary of the model in a file, with the notes and the scaler stored in it."""
     last = model[-1] if isinstance(model, Pipeline) else model
     own = last.summary()
@@ -54,7 +58,7 @@ def judged_facts(judged: Judgement) -> list[tuple[str, str]]:
 
 def page(
     path: Path,
-    model: Any,
+    model: BaseEstimator,
     header: Mapping[str, Any],
     pictures: Sequence[Picture],
     judged: Judgement | None = None,
@@ -101,7 +105,7 @@ def tiles_of(summary: Summary, judged: Judgement | None) -> list[tuple[str, str]
     return tiles
 
 
-def _scaler(model: Any) -> Iterator[Grid]:
+def _scaler(model: BaseEstimator) -> Iterator[Grid]:
     """Yield the scaler's mean and deviation for each feature."""
     if not isinstance(model, Pipeline):
         return

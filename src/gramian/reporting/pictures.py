@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -26,6 +26,10 @@ from gramian.reporting.prediction_pictures import of_predictions
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.spectra.kernel_pca import KernelPCA
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Largest number of features whose importance is drawn. Chosen by hand.
 MOST_IMPORTANT = 20
@@ -35,7 +39,7 @@ MOST_BARS = 80
 MOST_EIGENVALUES = 1500
 
 
-def pictures_of(model: Any, judged: Judgement | None, *, seed: int = 0) -> Iterator[Picture]:
+def pictures_of(model: BaseEstimator, judged: Judgement | None, *, seed: int = 0) -> Iterator[Picture]:
     """Yield the pictures of a fitted estimator (or pipeline) and of its predictions."""
     last = model[-1] if isinstance(model, Pipeline) else model
     if judged is not None:
@@ -50,7 +54,7 @@ def pictures_of(model: Any, judged: Judgement | None, *, seed: int = 0) -> Itera
         yield from of_phases(stated.plan)
 
 
-def of_path(model: Any) -> Iterator[Picture]:
+def of_path(model: BaseEstimator) -> Iterator[Picture]:
     """Yield the errors of each alpha of a cross-validated ridge model."""
     if isinstance(model, KernelRidgeCV) and len(np.asarray(model.cv_results_["alphas"])) > 1:
         figure, ax = axes((6.4, 3.8))
@@ -58,7 +62,7 @@ def of_path(model: Any) -> Iterator[Picture]:
         yield draw_svg(figure, "The search for alpha", "What every alpha was worth on rows left out.")
 
 
-def of_importances(model: Any) -> Iterator[Picture]:
+def of_importances(model: BaseEstimator) -> Iterator[Picture]:
     """Yield the importances of the features, if the model has any."""
     if getattr(model, "feature_importances_", None) is None:
         return

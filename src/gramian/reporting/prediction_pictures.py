@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,6 +13,10 @@ from gramian._typing import Array, Float64Array
 from gramian.plotting.canvas import COLOURS, INK, name_axes
 from gramian.reporting.drawing import Picture, axes, cut, draw_svg
 from gramian.reporting.judging import Judgement
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 BLUE = COLOURS[0]
 #: Largest number of points in a scatter plot; bins of a histogram, and of probabilities; largest number of
@@ -24,7 +28,7 @@ MOST_TRIALS = 12
 LEVELS = np.linspace(0.05, 0.99, 20)
 
 
-def of_predictions(judged: Judgement, model: Any, seed: int) -> Iterator[Picture]:
+def of_predictions(judged: Judgement, model: BaseEstimator, seed: int) -> Iterator[Picture]:
     """Yield confusion matrix and calibration for classes, or residuals and coverage for numbers."""
     y, predicted = judged.y, judged.predicted
     if y is None or predicted is None:
@@ -141,7 +145,7 @@ def of_shares(judged: Judgement) -> Iterator[Picture]:
         yield draw_svg(figure, "Coverage of the intervals", f"Intervals of {told}.")
 
 
-def of_trials(model: Any) -> Iterator[Picture]:
+def of_trials(model: BaseEstimator) -> Iterator[Picture]:
     """Yield the validation errors of the settings that the search of a model of tables compared."""
     trials = getattr(vars(model).get("search_"), "trials", ())
     if len(trials) < 2:

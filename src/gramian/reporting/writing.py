@@ -37,7 +37,14 @@ from gramian.tables.serving import TableServer
 EFFECT_ROWS, SEGMENT_ROWS = 200, 20_000
 
 
-def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state: RandomState = 0) -> Path:
+def report(
+    model: Any,
+    path: str | Path,
+    X: RowsLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    random_state: RandomState = 0,
+) -> Path:
     """Write a report of a fitted model as one HTML file without external resources; return its path.
 
     It shows what was chosen and how sure that is, the validation errors of trials, importances, bytes and
@@ -111,7 +118,7 @@ def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state:
     return path
 
 
-def _judge(model: Any, X: RowsLike, y: ArrayLike, seed: int) -> Judgement:
+def _judge(model: BaseEstimator, X: RowsLike, y: ArrayLike, seed: int) -> Judgement:
     rows = as_table(X) if isinstance(model, TableServer) else model._rows(X, reset=False)
     given = None if y is None else np.asarray(y)
     if given is not None and len(given) != rows.shape[0]:
@@ -122,7 +129,7 @@ def _judge(model: Any, X: RowsLike, y: ArrayLike, seed: int) -> Judgement:
     return judge(model, source, given, seed=seed)
 
 
-def _scores(model: Any, judged: Judgement | None, seed: int) -> tuple[str, list[Picture]]:
+def _scores(model: BaseEstimator, judged: Judgement | None, seed: int) -> tuple[str, list[Picture]]:
     if judged is None:
         text = (
             "Pass rows that the model has not seen, model.report(path, X, y), for scores, effects and errors."
@@ -170,7 +177,7 @@ def _errors(judged: Judgement) -> Array | None:
     return (judged.y.astype(np.float64) - judged.predicted.astype(np.float64)) ** 2
 
 
-def _explanation_picture(model: Any, X: Any, number: int, *, worst: bool) -> Picture | None:
+def _explanation_picture(model: BaseEstimator, X: Any, number: int, *, worst: bool) -> Picture | None:
     """Return the picture of one explained prediction; None for a model that cannot be explained."""
     row = X.iloc[number : number + 1] if hasattr(X, "iloc") else X[number : number + 1]
     many = not hasattr(model, "classes_") and not getattr(model, "_flat", True)
@@ -186,7 +193,7 @@ def _explanation_picture(model: Any, X: Any, number: int, *, worst: bool) -> Pic
     return draw_svg(display.figure_, f"Row {number:,}", f"{which}: the points most like it, and its columns.")
 
 
-def _inside(model: Any, seed: int) -> Iterator[Picture]:
+def _inside(model: BaseEstimator, seed: int) -> Iterator[Picture]:
     last = next(iter(behind(model)), model)
     stated = last._evidence()
     yield from of_blocks(stated.blocks)

@@ -296,7 +296,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         best: BestKernel,
         table: ScoreTable,
         alphas: Float64Array,
-        kernel: Any,
+        kernel: object,
         gammas: list[Any],
         refinement: Refinement | None,
     ) -> None:

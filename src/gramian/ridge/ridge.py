@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, RowsLike
@@ -176,7 +177,12 @@ class KernelRidge(Regressor, RidgeEstimator):
 
     @if_streamable
     def partial_fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, grow_landmarks: bool = False
+        self,
+        X: RowsLike | None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        grow_landmarks: bool = False,
     ) -> Self:
         """Add rows X (n, d) with targets y (n,) or (n, outputs) to those of earlier calls.
 
@@ -237,7 +243,7 @@ class KernelRidge(Regressor, RidgeEstimator):
             return lazily(self, X, "predict", shape, np.float64)
         return predicted_numbers(self._decision(X), flat=self._flat)
 
-    def plan(self, X: Any, y: Any = None) -> Plan:
+    def plan(self, X: RowsLike | None, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the outputs)."""
         X, y, _ = opened(X, y, None, engine=self.engine, labels=False)
         return plan_fit(self, X, y, lambda *rows: plan_ridge(RidgeParameters.of(self), *rows))
@@ -302,11 +308,11 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
     @if_streamable
     def partial_fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: RowsLike | None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
-        classes: Any = None,
+        classes: object = None,
         grow_landmarks: bool = False,
     ) -> Self:
         """Add rows X (n, d) with labels y (n,) to those of earlier calls, as :class:`KernelRidge` does.
@@ -348,7 +354,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         cluster = cluster_of(source, self.engine)
         return KernelModel.of(self).classes(source, self._engine(), labels, self.classes_.dtype, cluster)
 
-    def plan(self, X: Any, y: Any = None) -> Plan:
+    def plan(self, X: RowsLike | None, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the classes)."""
         X, y, _ = opened(X, y, None, engine=self.engine, labels=True)
         return plan_fit(self, X, y, lambda *rows: plan_ridge(RidgeParameters.of(self), *rows))

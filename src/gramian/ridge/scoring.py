@@ -141,7 +141,7 @@ USUAL_NAMES = {
 }
 
 
-def checked_scorer(scoring: Any) -> Any:
+def checked_scorer(scoring: object) -> Any:
     """Return a callable scorer(estimator, X, y), or raise for a name or a value that is none."""
     if callable(scoring):
         return scoring

@@ -153,7 +153,7 @@ class TabularModel(TableServer, KernelEstimator):
         return X, None if weights is None else weights[some], some if numbers is None else numbers[some]
 
     def _learn_columns(
-        self, X: RowsLike, weights: Array | None, rng: np.random.Generator, groups: Any
+        self, X: RowsLike, weights: Array | None, rng: np.random.Generator, groups: object
     ) -> EncodedRows:
         """Learn the columns; return the encoded rows. A column of ``groups`` is not used."""
         self.columns_ = TableColumns.learn(

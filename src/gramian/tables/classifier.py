@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._random import as_generator
@@ -118,7 +119,13 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     verbose: int = 0
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, time: Any = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
     ) -> Self:
         """Fit to the rows of a table and class labels y (n,); a row source may bring its own y.
 

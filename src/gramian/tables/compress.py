@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
@@ -26,14 +27,18 @@ from gramian.tables.encoded import EncodedRows
 from gramian.tables.raw_rows import RawRows
 from gramian.tables.scaling import Scaling
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+
 #: Attributes in which fitted models keep rows that they were trained on.
 KEPT_ROWS = ("X_train_", "X_fit_", "support_vectors_")
 
 
 def compress(
     model: Any,
-    X: Any = None,
-    y: Any = None,
+    X: RowsLike | None = None,
+    y: ArrayLike | None = None,
     *,
     cost: Any = "20x",
     unlabelled: RowsLike | None = None,
@@ -116,7 +121,7 @@ def compress(
     return _of_table(model, X, y, cost, categorical, options)
 
 
-def _as_asked(model: Any, X: Any) -> Any:
+def _as_asked(model: BaseEstimator, X: Any) -> Any:
     """Return rows in memory, with their columns in the order of the teacher's if both have names."""
     if is_elsewhere(X):
         refuse_elsewhere(X, "compress")
@@ -132,7 +137,12 @@ def _as_asked(model: Any, X: Any) -> Any:
 
 
 def _of_table(
-    model: Any, X: RowsLike, y: Any, cost: Any, categorical: object, options: dict[str, Any]
+    model: BaseEstimator,
+    X: RowsLike,
+    y: ArrayLike | None,
+    cost: object,
+    categorical: object,
+    options: dict[str, Any],
 ) -> Any:
     """Return a fast model of tables like X, taught by a model that takes them as they are."""
     if sp.issparse(X):
@@ -155,7 +165,7 @@ def _of_table(
     return numbers
 
 
-def _categories_of(model: Any) -> Any:
+def _categories_of(model: BaseEstimator) -> Any:
     """Return the columns that a fitted model names as categories, or None."""
     mask = getattr(model, "is_categorical_", None)  # scikit-learn's gradient boosting
     if mask is not None and np.any(mask):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,10 @@ from gramian.fast.cost import Cost
 from gramian.fast.fidelity import Fidelity
 from gramian.tables import Scaling, TableColumns
 from gramian.tables.serving import ClassAnswers, NumberAnswers, TableServer
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 #: Rows that a fast model predicts at a time. Chosen by hand.
 BLOCK_ROWS = 1 << 14
@@ -86,7 +90,7 @@ class FastTable(TableServer, KernelEstimator):
         return np.asarray(answer(rows), np.float64).reshape(len(rows), -1)
 
 
-def _has_probabilities(model: Any) -> bool:
+def _has_probabilities(model: BaseEstimator) -> bool:
     inner = getattr(model, "model_", None)
     return inner is None or hasattr(inner, "predict_proba")
 
@@ -131,7 +135,7 @@ class FastTabularClassifier(Classifier, ClassAnswers, FastTable):
 
 
 def compressed_regressor(
-    model: Any, X: RowsLike, y: Any, cost: Any, options: dict[str, Any]
+    model: BaseEstimator, X: RowsLike, y: ArrayLike | None, cost: object, options: dict[str, Any]
 ) -> FastTabularRegressor:
     """Return a fast regressor that replaces a tabular one; see its ``compress``."""
     source, numbers, seed = _lesson(model, X)
@@ -151,7 +155,7 @@ def compressed_regressor(
 
 
 def compressed_classifier(
-    model: Any, X: RowsLike, y: Any, cost: Any, options: dict[str, Any]
+    model: BaseEstimator, X: RowsLike, y: ArrayLike | None, cost: object, options: dict[str, Any]
 ) -> FastTabularClassifier:
     """Return a fast classifier that replaces a tabular one; see its ``compress``."""
     source, numbers, seed = _lesson(model, X)
@@ -178,7 +182,7 @@ def compressed_classifier(
     return fast
 
 
-def _lesson(model: Any, X: RowsLike) -> tuple[RowSource, IntArray, int]:
+def _lesson(model: BaseEstimator, X: RowsLike) -> tuple[RowSource, IntArray, int]:
     """Return the encoded rows, the numbers of the rows to learn from, and a seed."""
     source = model._encoded(X)
     n, d = source.shape

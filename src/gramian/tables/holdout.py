@@ -27,7 +27,7 @@ class HoldOut:
     times: Float64Array | None = None
 
     @classmethod
-    def of(cls, table: TableSource, groups: Any, time: Any) -> HoldOut:
+    def of(cls, table: TableSource, groups: Any, time: object) -> HoldOut:
         """Return the hold-out for groups or times, each a column of the table or an array of n values.
 
         Raises ``InputError`` if both are given, for a column that the table lacks, an array of another

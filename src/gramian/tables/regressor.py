@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
@@ -188,7 +189,13 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     verbose: int = 0
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, time: Any = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
     ) -> Self:
         """Fit to the rows of a table and targets y (n,) or (n, outputs); a row source may bring its own y.
 

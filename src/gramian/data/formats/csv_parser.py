@@ -35,7 +35,7 @@ class CSVParser:
         csv = pyarrow_package().csv
         wrong: list[Any] = []
 
-        def note(row: Any) -> str:
+        def note(row: object) -> str:
             wrong.append(row)
             return "error"
 

@@ -54,7 +54,7 @@ def expand(
     count: int,
     pseudo: str | None,
     rng: np.random.Generator,
-    dtype: Any = np.float64,
+    dtype: DTypeLike | None = np.float64,
     *,
     degree: int = 2,
 ) -> Columns:

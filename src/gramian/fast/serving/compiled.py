@@ -54,7 +54,7 @@ class SingleRow:
         return out
 
 
-def one_row(x: Any, n_features: int, dtype: np.dtype[np.floating]) -> FloatArray:
+def one_row(x: object, n_features: int, dtype: np.dtype[np.floating]) -> FloatArray:
     """Return x as a contiguous array of shape (d,); raise ``InputError`` for another number of entries."""
     row = np.ascontiguousarray(x, dtype)
     if row.shape == (n_features,):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 #: Most leaves of a tree: one bit each of a 32-bit number. LEAF in place of a column marks a leaf.
 MOST_LEAVES, LEAF = 32, -1
@@ -269,7 +273,7 @@ def _preorder(nodes: Array) -> IntArray:
     return np.array(found, np.intp)
 
 
-def _columns_of(model: Any) -> tuple[IntArray, list[IntArray]]:
+def _columns_of(model: BaseEstimator) -> tuple[IntArray, list[IntArray]]:
     """Return the column of each number that scikit-learn's trees compare, and the categories of the first.
 
     It puts the columns of categories before the others, and numbers the categories that it has seen.
