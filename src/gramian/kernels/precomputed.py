@@ -169,6 +169,10 @@ class Precomputed(Kernel):
         stored = np.dtype(np.float64) if self.matrix is None else self.matrix.dtype
         return np.dtype(np.float32 if stored.kind == "f" and stored.itemsize <= 4 else np.float64)
 
+    @property
+    def definite(self) -> bool:
+        return False
+
     def against(self, Z: Rows, dtype: Any = None) -> StoredColumns:
         numbers = row_numbers(Z)
         if self.matrix is not None:
