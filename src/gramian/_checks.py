@@ -47,7 +47,10 @@ def numbers_of(name: str, values: ArrayLike | None, cure: str) -> Float64Array:
 Give one number for each row.
     """
     try:
-        return np.asarray(values, np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind == "c":
+            raise TypeError("they are complex")
+        return np.asarray(array, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} cannot be read as numbers ({shortened(str(error))}). {cure}") from None
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from every_estimator import ESTIMATORS, HOSTS, LABELS, QUICK, Y, parameters
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.svm import SVC
 
 import gramian as gm
@@ -58,3 +58,37 @@ def test_standardised_rows_have_variance_1():
 def test_other_words_and_kernels_without_a_gamma_are_explained(options, text):
     with pytest.raises(gm.InputError, match=text):
         gm.KernelRidge(**options).fit(X, Y)
+
+
+WEIGHTED = {
+    "KernelRidge": gm.KernelRidge(0.1, gamma="scale"),
+    "KernelRidge exact": gm.KernelRidge(0.1, gamma="scale", approximation="exact"),
+    "KernelRidge alpha": gm.KernelRidge("auto", gamma="scale", random_state=0),
+    "KernelRidgeClassifier": gm.KernelRidgeClassifier(0.1, gamma="scale"),
+    "KernelSVC": gm.KernelSVC(gamma="scale"),
+    "KernelSVR": gm.KernelSVR(gamma="scale"),
+    "KernelLogisticRegression": gm.KernelLogisticRegression(gamma="scale"),
+    "KernelRidgeCV": gm.KernelRidgeCV((0.01, 0.1, 1.0), gamma="scale"),
+    "DCSVC": gm.DCSVC(gamma="scale", tol=1e-8),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_rows_count_by_their_weight(name):
+    model, target = WEIGHTED[name], LABELS if is_classifier(WEIGHTED[name]) else Y
+    far, more = np.vstack([X, [[1e4, 0.0, 0.0]]]), np.append(target, target[:1])
+    weights = np.append(np.ones(60), 0.0)
+    found = clone(model).fit(far, more, sample_weight=weights)
+    assert found.kernel_.lengthscale == pytest.approx(clone(model).fit(X, target).kernel_.lengthscale)
+    twice, rows = np.where(np.arange(60) < 20, 2.0, 1.0), np.r_[np.arange(60), np.arange(20)]
+    found, want = clone(model).fit(X, target, twice), clone(model).fit(X[rows], target[rows])
+    assert found.kernel_.lengthscale == pytest.approx(want.kernel_.lengthscale)
+
+
+def test_a_stream_keeps_that_of_its_first_rows():
+    rng = np.random.default_rng(0)
+    model = gm.KernelRidge(gamma="scale", random_state=0).partial_fit(rng.random((2100, 2)), rng.random(2100))
+    first = model.kernel_
+    assert model.partial_fit(9.0 * rng.random((10, 2)), np.ones(10)).kernel_ == first
+    with pytest.raises(gm.InputError, match=r"the kernel is now Laplacian.*started with Gaussian"):
+        model.set_params(kernel="laplacian").partial_fit(rng.random((10, 2)), np.ones(10))

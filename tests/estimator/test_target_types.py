@@ -116,3 +116,12 @@ def test_labels_of_64_bits_are_compared_exactly():
     model.partial_fit(X, (2**60 + codes).astype(np.uint64))
     with pytest.raises(gm.InputError, match="y holds 1152921504606846978, which is not one of the classes"):
         model.partial_fit(X, (2**60 + 1 + codes).astype(np.uint64))
+
+
+@pytest.mark.parametrize("kind", [gm.KernelSVC, gm.KernelRidgeClassifier, gm.DCSVC])
+@pytest.mark.parametrize("labels", [[0, 1], [False, True]])
+def test_score_takes_the_labels_that_fit_takes(kind, labels):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.array(labels, object)[(X[:, 0] > 0).astype(int)]
+    model = kind().fit(X, y)
+    assert model.score(X, y) == model.score(X, y[:, None]) == np.mean(model.predict(X) == y) > 0.9

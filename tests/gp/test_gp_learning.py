@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
+from gramian.exceptions import AccuracyWarning
 from gramian.gp import composite
 from gramian.gp.composite import Composite, CompositeBlock, Prior, neighbour_blocks
 from gramian.gp.hyperparameters import Hyperparameters
@@ -161,3 +162,30 @@ def test_awkward_rows_have_an_answer(rows, target):
 def test_ard_is_checked():
     with pytest.raises(gm.InputError, match="ard='yes' must be True, False or 'auto'"):
         gm.GaussianProcessRegressor(ard="yes").fit(X, Y[:, 0])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [lambda f, start, bounds: start, lambda f, start, bounds: (start[:1], 0.0), lambda *_: ([np.nan], 0)],
+)
+def test_an_optimizer_returns_theta_and_its_loss(answer):
+    X = np.random.default_rng(0).random((30, 1))
+    with pytest.raises(
+        gm.InputError, match=r"optimizer returned .*expected θ, 3 finite.*\(theta_opt, func_min\)"
+    ):
+        gm.GaussianProcessRegressor(optimizer=answer).fit(X, X[:, 0])
+
+
+def test_bounds_may_leave_no_room():
+    X = np.random.default_rng(0).random((30, 1))
+    with pytest.warns(AccuracyWarning, match="ended at the bounds"):
+        model = gm.GaussianProcessRegressor(bounds=(1.0, 1.0), random_state=0).fit(X, np.sin(9.0 * X[:, 0]))
+    np.testing.assert_allclose(model.theta_[[0, 2]], np.log([1.0, 0.1]))
+
+
+@pytest.mark.parametrize("theta", ["a", [800.0] * 3, [-800.0] * 3, [0.0]])
+def test_theta_holds_logarithms_of_positive_numbers(theta):
+    X = np.random.default_rng(0).random((30, 1))
+    model = gm.GaussianProcessRegressor(optimizer=None).fit(X, X[:, 0])
+    with pytest.raises(gm.InputError, match="theta"):
+        model.log_marginal_likelihood(theta)

@@ -15,7 +15,6 @@ from gramian.exceptions import InputError
 from gramian.kernels import (
     Cauchy,
     Cosine,
-    FunctionKernel,
     Kernel,
     OnFeatures,
     PoweredExponential,
@@ -60,10 +59,6 @@ def matern(nu: float, r: np.ndarray) -> np.ndarray:
 def cosine(x: np.ndarray, z: np.ndarray, ell: object) -> np.ndarray:
     sizes = np.sqrt(np.outer(np.diag(dot(x, x, ell)), np.diag(dot(z, z, ell))))
     return np.where(sizes > 0, dot(x, z, ell) / np.where(sizes > 0, sizes, 1), 0.0)
-
-
-def gaussian_function(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
-    return np.exp(-0.1 * r2(np.asarray(X), np.asarray(Z), 1.0))
 
 
 def _markets() -> list[tuple[Kernel, Oracle]]:
@@ -307,50 +302,6 @@ def test_algebra() -> None:
     for wrong in (lambda: a + 1.0, lambda: a * [2], lambda: np.ones(3) * a, lambda: 2 + a):
         with pytest.raises(TypeError, match=r"unsupported operand|can't multiply"):
             wrong()
-
-
-class TestFunctionKernel:
-    def test_is_a_kernel_like_any_other(self, X: np.ndarray, Z: np.ndarray) -> None:
-        kernel = FunctionKernel(gaussian_function)
-        np.testing.assert_allclose(kernel(X, Z), gaussian_function(X, Z))
-        np.testing.assert_allclose(kernel.matvec(X, Z, np.ones(len(Z))), gaussian_function(X, Z).sum(axis=1))
-        assert kernel(X.astype("f4")).dtype == np.float32
-        both = kernel + gm.Linear()
-        np.testing.assert_allclose(both(X, Z), gaussian_function(X, Z) + X @ Z.T)
-        assert pickle.loads(pickle.dumps(kernel)) == kernel
-
-    def test_diagonal_takes_small_blocks(self) -> None:
-        shapes = []
-
-        def f(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
-            shapes.append((len(X), len(Z)))
-            return X @ Z.T
-
-        X = np.random.default_rng(0).standard_normal((150, 3))
-        np.testing.assert_allclose(FunctionKernel(f).diagonal(X), (X**2).sum(axis=1))
-        assert shapes == [(64, 64), (64, 64), (22, 22)]
-
-    @pytest.mark.parametrize(
-        ("result", "text"),
-        [
-            (
-                lambda X, Z: np.ones(len(X)),
-                r"returned shape \(4,\) and dtype float64 for 4 rows and 3 points",
-            ),
-            (
-                lambda X, Z: np.ones((len(X), len(Z)), complex),
-                r"dtype complex128 .* shape \(4, 3\)\. Return an array",
-            ),
-            (lambda X, Z: np.full((len(X), len(Z)), "a"), "expected real numbers"),
-        ],
-    )
-    def test_bad_answers_are_refused(self, result: Callable, text: str) -> None:
-        with pytest.raises(InputError, match=text):
-            FunctionKernel(result)(np.ones((4, 2)), np.ones((3, 2)))
-
-    def test_needs_a_function(self) -> None:
-        with pytest.raises(InputError, match=r"function=3 is not callable. Give f\(X, Z\)"):
-            FunctionKernel(3)  # type: ignore[arg-type]
 
 
 ROWS = np.ones((4, 2))

@@ -288,3 +288,9 @@ def test_rounds_stay_within_the_budget(form):
         tracemalloc.stop()
     assert peak < 40e6
     assert model.metric_rounds_[1].error < model.metric_rounds_[0].error
+
+
+def test_held_out_rows_leave_one_to_train_on():
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    model = gm.KernelRidge(metric=gm.LearnedMetric(held_out=0.999), random_state=0).fit(X, X[:, 0])
+    assert np.isfinite(model.predict(X)).all()

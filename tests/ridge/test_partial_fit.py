@@ -428,3 +428,15 @@ class TestRefusals:
 
 def clone_with(model, **parameters):
     return deepcopy(model).set_params(**parameters)
+
+
+def test_models_of_other_columns_are_not_merged():
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).random((40, 2))
+    one, other, array = (
+        gm.KernelRidge().partial_fit(rows, X[:, 0])
+        for rows in (pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(X, columns=["b", "a"]), X)
+    )
+    with pytest.raises(gm.InputError, match=r"has the columns 'a', 'b', the other 'b', 'a'.*same order"):
+        one.merge(other)
+    assert one.merge(array).n_rows_seen_ == 80

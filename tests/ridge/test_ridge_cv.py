@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.datasets import make_friedman1
 from sklearn.linear_model import RidgeCV
 from sklearn.metrics import make_scorer, mean_absolute_error
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 
 import gramian as gm
 from gramian.exact.loo import Refined
@@ -417,3 +417,31 @@ def test_degrees_of_freedom_are_the_trace_of_the_hat(cv, intercept):
         weighted = root * K * root.T
         expected = np.trace(weighted @ np.linalg.inv(weighted + ALPHAS[-1] * np.eye(150)))
         assert found[-1, -1] == pytest.approx(expected, rel=1e-7)
+
+
+def test_folds_may_be_masks():
+    X = np.random.default_rng(0).random((60, 2))
+    y, early = np.sin(5.0 * X[:, 0]), np.arange(60) < 40
+    models = [
+        gm.KernelRidgeCV("auto", kernel="rbf", cv=[fold], random_state=0).fit(X, y)
+        for fold in ((early, ~early), (np.flatnonzero(early), np.flatnonzero(~early)))
+    ]
+    assert models[0].best_score_ == models[1].best_score_
+    assert models[0].alpha_ == models[1].alpha_
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"cv": [(np.arange(9), np.arange(9, 99))]}, r"row numbers from 0 to 29, or a mask of shape \(30,\)"),
+        ({"cv": [([0.5, 1.5], [2.5])]}, "expected row numbers from 0 to 29"),
+        ({"cv": GroupKFold(3)}, r"gives no folds.*groups.*cv=list\(splitter.split\(X, y, groups\)\)"),
+        ({"scoring": "accuracy"}, "the scorer failed.*Use a scoring for numbers, such as 'r2'"),
+        ({"scoring": "roc_auc"}, "the scorer failed.*Use a scoring for numbers"),
+        ({"scoring": lambda model, X, y: "good"}, "the scorer failed.*ValueError.*'good'"),
+    ],
+)
+def test_what_gives_no_folds_or_scores(options, text):
+    X = np.random.default_rng(0).random((30, 2))
+    with pytest.raises(gm.InputError, match=text):
+        gm.KernelRidgeCV((0.1, 1.0), kernel="rbf", **options).fit(X, X[:, 0])

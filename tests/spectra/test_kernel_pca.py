@@ -267,3 +267,14 @@ def test_equal_eigenvalues_are_found_all_the_same(n_rows):
     np.testing.assert_allclose(found.eigenvalues_, [1.0, 1.0], rtol=1e-12)
     scores = found.transform(X)
     np.testing.assert_allclose(scores.T @ scores, np.eye(2), atol=1e-12)
+
+
+def test_scores_of_a_frame_go_back_to_rows():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(np.random.default_rng(0).random((30, 3)), columns=list("abc"))
+    pca = gm.KernelPCA(2, fit_inverse_transform=True).fit(frame)
+    want = pca.inverse_transform(pca.transform(frame))
+    scores = pca.set_output(transform="pandas").transform(frame)
+    np.testing.assert_array_equal(pca.inverse_transform(scores), want)  # and without a warning
+    with pytest.raises(gm.InputError, match=r"X has shape \(2, 3\); expected scores of shape \(n, 2\)"):
+        pca.inverse_transform(np.ones((2, 3)))

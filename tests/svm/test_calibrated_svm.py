@@ -27,3 +27,15 @@ def test_units_of_weights_do_not_matter_where_c_is_searched(n):
         for weights in (w, 4.0 * w)
     ]
     assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_rows_of_weight_zero_are_in_no_fold(classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=80), [0.0, 0.7][: classes - 1])
+    machine = gm.KernelSVC(probability=True, random_state=0)
+    want = machine.fit(X, y).predict_proba(X)
+    more, labels = np.vstack([X, 9.0 + X[:7]]), np.append(y, y[:7])
+    found = machine.fit(more, labels, np.append(np.ones(80), np.zeros(7))).predict_proba(X)
+    np.testing.assert_allclose(found, want, atol=1e-6)

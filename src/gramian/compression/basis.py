@@ -34,7 +34,7 @@ class Basis:
     columns: Columns = field(repr=False)
     values: Float64Array
     dropped: float = 0.0
-    #: Part of ``dropped`` that comes from negative eigenvalues, which a stored matrix may have.
+    #: Part of ``dropped`` that comes from negative eigenvalues, which values of a user's may have.
     negative: float = 0.0
 
     @classmethod
@@ -151,9 +151,9 @@ class BasisBuilder:
             # The residual is a difference of numbers as large as the kernel's, and has their rounding error.
             floor=unit_roundoff(dtype) * scale if residual else 0.0,
             spectral=coupled if spectral is None else spectral,
-            definite=stored is None,
+            definite=self._kernel.definite,
         )
-        if stored is not None:
+        if not self._kernel.definite:
             what = f"The matrix of {len(gram)} landmarks"
             warn_negative(white.negative, float(white.values.sum()) + white.dropped, what)
         return Basis(
@@ -163,7 +163,7 @@ class BasisBuilder:
             self._kernel.against(points, self._dtype),
             white.values,
             white.dropped,
-            0.0 if stored is None else white.negative,
+            0.0 if self._kernel.definite else white.negative,
         )
 
     def _gram(self, points: Rows) -> Float64Array:

@@ -211,7 +211,8 @@ def choose_dtype(
     if tile_dtype == "auto":
         mean = float(np.mean(diagonal))
         fine = alpha is not None and alpha < float32_alpha(n, mean, unit_roundoff(np.float32))
-        wide = largest > float(np.finfo(np.float32).max)
+        # Bases divide by roots of kernel values, which tiny ones would make overflow.
+        wide = largest > float(np.finfo(np.float32).max) or 0.0 < largest < float(np.finfo(np.float32).tiny)
         tile_dtype = "float64" if n <= SMALL_ROWS or fine or wide else "float32"
     dtype: np.dtype[Any] = np.dtype(tile_dtype)
     if not largest <= float(np.finfo(dtype).max):

@@ -35,7 +35,7 @@ def as_float(rows: Rows, dtype: Any, kernel: Callable[..., FloatArray] | None = 
     if sp.issparse(rows) or np.dtype(dtype) != np.float32:
         return rows
     largest = float(max(rows.max(initial=0.0), -rows.min(initial=0.0)))
-    if largest > np.sqrt(np.finfo(np.float32).max):
+    if largest > float(np.sqrt(np.finfo(np.float32).max)):
         return rows
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
     if not (np.abs(mean) <= FAR * spread).all():

@@ -14,6 +14,7 @@ from gramian._typing import RowsLike
 from gramian.data.column import StoredColumn
 from gramian.data.distributed import is_elsewhere
 from gramian.estimator.base import own_target, required_target
+from gramian.estimator.labels import label_array
 from gramian.estimator.reported import explain, report
 from gramian.estimator.summaries import Fact, class_facts
 
@@ -31,7 +32,9 @@ class Classifier(ClassifierMixin):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy on rows X with labels y (n,), by default those of a row source."""
         y, weights = _given_target(self, X, y), in_memory(sample_weight)
-        return float(accuracy_score(y, in_memory(self.predict(X)), sample_weight=weights))
+        column = np.ndim(y) == 2 and np.shape(y)[1] == 1
+        labels = label_array(np.ravel(y) if column else y)  # as fit takes them
+        return float(accuracy_score(labels, in_memory(self.predict(X)), sample_weight=weights))
 
 
 class Regressor(MultiOutputMixin, RegressorMixin):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from gramian._typing import Array
 from gramian.compression.costs import Resources
 from gramian.compression.training import choose_dtype
 from gramian.data.scaled import moments
@@ -46,18 +47,20 @@ class KernelParameters:
                 return False
         return True
 
-    def settled(self, source: RowSource) -> KernelParameters:
+    def settled(self, source: RowSource, weights: Array | None = None) -> KernelParameters:
         """Return the parameters with a number in place of ``gamma="scale"``: 1/(n_features · X.var()).
 
-        As in scikit-learn, the variance is that of all numbers of the rows, and gamma is 1 where it is 0.
+        As in scikit-learn, the variance is that of all numbers of the rows, and gamma is 1 where it is 0. It
+        is weighted by ``weights``, so that a row of weight 0 counts as none and one of weight 2 as two.
         """
-        if not self._scaled or self.precomputed or not isinstance(self.kernel, str):
+        if not self.by_rows or self.precomputed or not isinstance(self.kernel, str):
             return self
-        total = source.shape[1] * moments(source).variance
+        total = source.shape[1] * moments(source, weights).variance
         return replace(self, gamma=1.0 / total if total > 0.0 else 1.0)
 
     @property
-    def _scaled(self) -> bool:
+    def by_rows(self) -> bool:
+        """Whether gamma is "scale", which the rows decide."""
         return isinstance(self.gamma, str) and self.gamma == SCALE
 
     def resolve(self, n_features: int) -> Kernel:
@@ -74,9 +77,9 @@ class KernelParameters:
             kernel_params=self.kernel_params,
         )
 
-    def of(self, source: RowSource) -> Kernel:
+    def of(self, source: RowSource, weights: Array | None = None) -> Kernel:
         """Return the kernel for the rows of a source; a precomputed one with the source's values."""
-        kernel = self.settled(source).resolve(source.shape[1])
+        kernel = self.settled(source, weights).resolve(source.shape[1])
         # Rows of a stored matrix are numbers, whichever of them are taken.
         stored = source.source if isinstance(source, SubsetRows) else source
         return Precomputed(stored.matrix) if isinstance(stored, StoredRows) else kernel

@@ -329,7 +329,7 @@ def _read_as_numbers(array: Array | StoredColumn, classifier: str) -> Array:
 
 
 def _listed(labels: Array) -> str:
-    return listed(labels.tolist(), show=lambda label: shortened(str(label)))
+    return listed(labels.tolist())
 
 
 def _check_squares(values: Array, first: int | None = None) -> None:

@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 from gramian._typing import Array, RowsLike
 from gramian.engine import Engine
 from gramian.estimator.answers import class_labels
+from gramian.exceptions import InputError
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
 from gramian.fast.stored import stored_teacher
 from gramian.fast.teacher_adapters import function_of, teacher_of
@@ -66,7 +67,14 @@ def is_answers(model: BaseEstimator) -> bool:
 def targets_of(teacher: Any, X: Any, classifies: bool) -> Any:
     """Return the classes or numbers that a teacher predicts for the rows X."""
     if classifies and not hasattr(teacher, "predict"):
-        values = class_teacher(teacher, teacher.classes_, Engine(None))
+        values = class_teacher(teacher, teacher.classes_, Engine(None), X)
         return class_labels(values(X), teacher.classes_)
     found = np.asarray(function_of(teacher)(X))
-    return found.reshape(len(found)) if classifies else found  # CatBoost's labels have shape (n, 1)
+    if not classifies:
+        return found
+    if found.size != len(found):
+        raise InputError(
+            f"The teacher gave labels of shape {found.shape}, several for each row; a fast classifier gives "
+            "one. Compress a classifier for each column of the labels."
+        )
+    return found.reshape(len(found))  # CatBoost's labels have shape (n, 1)

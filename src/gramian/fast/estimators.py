@@ -33,7 +33,14 @@ from gramian.fast.learning.metric import Teacher, center_and_spread
 from gramian.fast.learning.training_set import TrainingSet
 from gramian.fast.probabilities import Calibration, smooth_labels
 from gramian.fast.serving.flat import FlatPredictor, flatten
-from gramian.fast.teachers import CLIP, class_chances, class_teacher, known_classes, number_teacher
+from gramian.fast.teachers import (
+    CLIP,
+    class_chances,
+    class_teacher,
+    fitted_teacher,
+    known_classes,
+    number_teacher,
+)
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 if TYPE_CHECKING:
@@ -64,10 +71,11 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     Parameters
     ----------
     teacher : fitted or unfitted classifier, function, or None
-        An unfitted classifier is fitted first; a function must return decision values. None means
-        :class:`gramian.KernelRidgeClassifier` with a Gaussian or (up to 64 features) Laplacian kernel;
-        kernel, gamma and alpha are chosen on held-out rows. A fitted teacher that knows more classes than y
-        gives the model all of its classes. If X is a frame, a fitted teacher is asked with frames.
+        An unfitted classifier is fitted first, with the weights of the rows; a function must return decision
+        values. None means :class:`gramian.KernelRidgeClassifier` with a Gaussian or (up to 64 features)
+        Laplacian kernel; kernel, gamma and alpha are chosen on held-out rows. A fitted teacher that knows
+        more classes than y gives the model all of its classes. If X is a frame, a fitted teacher is asked
+        with frames.
     cost : str or number, default="20x"
         Time budget for a row in a batch of ``batch_rows`` on one thread: "20x" (times a product X @ w),
         "100ns", or a number of nanoseconds. It is the time of ``predict`` on an array of floats, with its
@@ -222,13 +230,13 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         self, given: object, rows: Float64Array, values: Float64Array, weights: Array, until: float
     ) -> Teacher:
         if given is not None:
-            return class_teacher(given, self.classes_, Engine(self.n_jobs))
+            return class_teacher(given, self.classes_, Engine(self.n_jobs), rows)
         labels = class_labels(values, self.classes_)
         if self.teacher is None:
             model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state, until)
         else:
-            model = clone(self.teacher).fit(rows, labels)
-        return class_teacher(model, self.classes_, Engine(self.n_jobs))
+            model = fitted_teacher(clone(self.teacher), rows, labels, weights)
+        return class_teacher(model, self.classes_, Engine(self.n_jobs), rows)
 
     @staticmethod
     def _accuracy(found: Float64Array, values: Float64Array, weights: Array) -> float:
@@ -337,7 +345,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         if self.teacher is None:
             model = default_teacher(KernelRidge, rows, wanted, weights, self.random_state, until)
         else:
-            model = clone(self.teacher).fit(rows, wanted)
+            model = fitted_teacher(clone(self.teacher), rows, wanted, weights)
         return number_teacher(model, values.shape[1], Engine(self.n_jobs))
 
     @staticmethod

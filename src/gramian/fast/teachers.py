@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.svm import SVC, NuSVC
+from sklearn.utils.validation import has_fit_parameter
 
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
+from gramian.estimator.answers import likeliest
 from gramian.exceptions import AccuracyWarning, GramianError, InputError, quoted, shortened
 from gramian.fast.libsvm_values import libsvm_values
-from gramian.svm.classifier import KernelSVC
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -29,8 +29,9 @@ STEADY_ROWS, UNSTEADY = 32, 1e-3
 METHODS = ("predict_proba", "decision_function", "predict")
 #: Least probability whose logarithm is taken.
 LEAST_CHANCE = 1e-9
-#: Models whose ``predict`` goes by their decision values, with which their probabilities may disagree.
-MARGINS = (SVC, NuSVC, KernelSVC)
+#: Rows by whose classes it is chosen what a teacher is asked for, and the share of them that may have another
+#: class than ``predict`` gives: votes can be tied. Chosen by hand.
+COMPARED_ROWS, TIES = 1_000, 0.005
 
 
 class Translated:
@@ -54,12 +55,13 @@ def plain(model: BaseEstimator) -> Any:
     return model.model if isinstance(model, Translated) else model
 
 
-def class_teacher(model: BaseEstimator, classes: Array, engine: Engine) -> Callable[[Array], Float64Array]:
+def class_teacher(model: Any, classes: Array, engine: Engine, rows: Array) -> Callable[[Array], Float64Array]:
     """Return a function from rows to decision values: (n, 1) for two classes, (n, classes) for more.
 
     model : a fitted model with ``predict_proba``, ``decision_function`` or, with ``classes_``, ``predict``;
-        or a function that returns decision values. Support vector machines are asked for decision values
-        first, which their ``predict`` goes by.
+        or a function that returns decision values. It is asked for the first of these whose likeliest class
+        is the one that its ``predict`` gives for the rows. Of an SVM with probabilities these are the
+        decision values, of a model with a threshold of its own the classes alone.
     classes : the labels, in the order of the columns.
     The probability P of the second of two classes gives the value 2P − 1; those of more classes give decision
     values ln P. Of decision values of more than two classes, each value is the class's own minus the best one
@@ -68,29 +70,17 @@ def class_teacher(model: BaseEstimator, classes: Array, engine: Engine) -> Calla
     where nothing is to be decided: on letter with 26 classes a boosted teacher's class is met in 88 % of the
     rows instead of 86 %, with the same error of the probabilities.
     """
-    outputs = 1 if len(classes) == 2 else len(classes)
-    order = _class_order(model, classes)
-    tiled = libsvm_values(model, engine)
-    chances = False
-    if tiled is not None:
-        ask = tiled
-    elif hasattr(model, "predict_proba") and not isinstance(plain(model), MARGINS):
-        ask, chances = model.predict_proba, True
-    elif hasattr(model, "decision_function"):
-        ask = model.decision_function
-    elif hasattr(model, "predict") and hasattr(model, "classes_"):
-        ask, order = _class_columns(model.predict, classes), None
-    elif callable(model):
-        ask = model
-    else:
+    ways = _ways(model, classes, engine)
+    if not ways:
         raise _no_teacher(model, "decision_function or predict_proba")
+    if len(ways) > 1 and hasattr(model, "predict"):
+        ways = [_like_predict(model, ways, classes, rows[:COMPARED_ROWS])]
+    ask, order = ways[0]
+    outputs = 1 if len(classes) == 2 else len(classes)
 
     def values(rows: Array) -> Float64Array:
         found = _ask(model, ask, rows)
-        if found.ndim == 1:
-            found = found[:, None]
-        if chances:
-            found = 2.0 * found[:, 1:] - 1.0 if outputs == 1 else np.log(np.clip(found, LEAST_CHANCE, None))
+        found = found[:, None] if found.ndim == 1 else found
         _check(found, len(rows), outputs)
         if outputs == 1:
             return found if order is None else -found
@@ -102,7 +92,49 @@ def class_teacher(model: BaseEstimator, classes: Array, engine: Engine) -> Calla
     return values
 
 
-def class_chances(model: BaseEstimator, classes: Array, rows: Array) -> Float64Array | None:
+#: A function from rows to decision values, and the column of each class; None where columns are in order.
+Way = tuple[Callable[[Array], Any], "Array | None"]
+
+
+def _ways(model: Any, classes: Array, engine: Engine) -> list[Way]:
+    """Return the ways to ask a model for decision values, the most telling one first."""
+    order = _class_order(model, classes)
+    tiled = libsvm_values(model, engine)
+    ways: list[Way] = [] if tiled is None else [(tiled, order)]
+    if hasattr(model, "predict_proba"):
+        ways.append((lambda rows: _odds(model.predict_proba(rows), len(classes)), order))
+    if hasattr(model, "decision_function"):
+        ways.append((model.decision_function, order))
+    if hasattr(model, "predict") and hasattr(model, "classes_"):
+        ways.append((_class_columns(model.predict, classes), None))
+    return ways or ([(model, order)] if callable(model) else [])
+
+
+def _like_predict(model: Any, ways: list[Way], classes: Array, rows: Array) -> Way:
+    """Return the first way whose likeliest class is that of ``predict``; failing that, the nearest one."""
+    told = np.asarray(model.predict(rows)).ravel()
+    apart = []
+    for ask, order in ways:
+        found = _ask(model, ask, rows)
+        found = found[:, None] if found.ndim == 1 else found
+        if found.shape[1] != (1 if len(classes) == 2 else len(classes)):
+            apart.append(1.0)  # such as a value for each pair of classes
+            continue
+        if order is not None:
+            found = -found if found.shape[1] == 1 else found[:, order]
+        apart.append(float(np.mean(classes[likeliest(found)] != told)))
+        if apart[-1] <= TIES:
+            break
+    return ways[int(np.argmin(apart))]
+
+
+def _odds(chances: Any, n_classes: int) -> Float64Array:
+    """Return decision values of probabilities: 2P − 1 of the second of two classes, else ln P of each."""
+    found = np.asarray(chances, np.float64)
+    return 2.0 * found[:, 1:] - 1.0 if n_classes == 2 else np.log(np.clip(found, LEAST_CHANCE, None))
+
+
+def class_chances(model: Any, classes: Array, rows: Array) -> Float64Array | None:
     """Return a fitted model's probability of each class (n, classes), or None if it gives none."""
     if not hasattr(model, "predict_proba"):
         return None
@@ -112,7 +144,22 @@ def class_chances(model: BaseEstimator, classes: Array, rows: Array) -> Float64A
     return found if order is None else found[:, order]
 
 
-def number_teacher(model: BaseEstimator, outputs: int, engine: Engine) -> Callable[[Array], Float64Array]:
+def fitted_teacher(model: Any, rows: Array, targets: Array, weights: Array) -> Any:
+    """Fit a teacher to rows of these weights; warn if they differ and it takes none."""
+    if (weights == weights[0]).all():
+        return model.fit(rows, targets)
+    if has_fit_parameter(model, "sample_weight"):
+        return model.fit(rows, targets, sample_weight=weights)
+    warnings.warn(
+        f"The teacher {type(model).__name__} takes no sample_weight, so that it learns from the rows as if "
+        "all weighed the same. Choose one that takes it, or pass a fitted teacher.",
+        UserWarning,
+        stacklevel=6,
+    )
+    return model.fit(rows, targets)
+
+
+def number_teacher(model: Any, outputs: int, engine: Engine) -> Callable[[Array], Float64Array]:
     """Return a function from rows to the predictions (n, outputs) of a fitted model or a function."""
     ask = libsvm_values(model, engine) or (model.predict if hasattr(model, "predict") else model)
     if not callable(ask):

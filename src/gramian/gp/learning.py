@@ -14,7 +14,7 @@ from gramian._phases import Progress
 from gramian._typing import Array, Float64Array
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning, listed
+from gramian.exceptions import AccuracyWarning, InputError, listed, quoted
 from gramian.gp.composite import (
     FAILED,
     NEIGHBOURS,
@@ -119,8 +119,8 @@ def climb(
 
     try:
         if settings.optimizer is not None:
-            theta, value = settings.optimizer(_callback(watched), start, bounds)
-            return Run(np.asarray(theta, np.float64), -float(value), slope, 0, seen, True, "")
+            theta, value = _found(settings.optimizer(_callback(watched), start, bounds), len(start))
+            return Run(theta, -value, slope, 0, seen, True, "")
         done = so.minimize(
             watched,
             start,
@@ -131,8 +131,26 @@ def climb(
         )
     except KeyboardInterrupt:
         raise Interrupted(best[1], -best[0]) from None
-    gave_up = done.status == 2 and slope <= LEAST_ROW_SLOPE * n_rows
-    return Run(best[1], -best[0], slope, done.nit, seen, bool(done.success or gave_up), str(done.message))
+    # Where all bounds are equal SciPy gives no status and no steps.
+    gave_up = done.get("status") == 2 and slope <= LEAST_ROW_SLOPE * n_rows
+    steps, ended = int(done.get("nit", 0)), bool(done.success or gave_up)
+    return Run(best[1], -best[0], slope, steps, seen, ended, str(done.message))
+
+
+def _found(answer: Any, size: int) -> tuple[Float64Array, float]:
+    """Return θ and its loss from what a user's optimizer returned; raise if it is something else."""
+    try:
+        theta, value = answer
+        theta, value = np.asarray(theta, np.float64), float(value)
+        good = theta.shape == (size,) and bool(np.isfinite(theta).all())
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise InputError(
+            f"optimizer returned {quoted(answer)}; expected θ, {size} finite numbers, and its loss. Return "
+            "(theta_opt, func_min), as scikit-learn's optimizers do."
+        )
+    return theta, value
 
 
 def learn(

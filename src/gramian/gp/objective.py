@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg as la
 
+from gramian._checks import numbers_of
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import FeatureMap
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 from gramian.gp.composite import FAILED
 from gramian.gp.dense import dense_likelihood
 from gramian.gp.gradient import gradient
@@ -35,11 +36,14 @@ class LikelihoodObjective:
 
     def checked(self, theta: Any) -> Float64Array:
         """Return a user's θ as numbers; raise unless it has as many as there are parameters."""
-        values, size = np.asarray(theta, np.float64), len(self.hyper.theta)
-        if values.shape != (size,) or not np.isfinite(values).all():
+        size = len(self.hyper.theta)
+        values = numbers_of("theta", theta, f"Give {size} numbers.")
+        with np.errstate(over="ignore"):
+            meant = np.exp(values)
+        if values.shape != (size,) or not (np.isfinite(meant) & (meant > 0.0)).all():
             raise InputError(
-                f"theta={theta!r} has shape {values.shape}; expected {size} finite numbers: the "
-                f"logarithms of the parameters of {self.hyper.kernel!r}"
+                f"theta={quoted(theta)} has shape {values.shape}; expected {size} numbers: the logarithms of "
+                f"the parameters, positive and finite, of {self.hyper.kernel!r}"
                 + (" and of the noise." if self.hyper.learn_noise else ".")
             )
         return values

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from gramian._checks import positive_number
+from gramian._numerics import stored_tolerance
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.values import as_array, refuse_masked
@@ -57,6 +58,11 @@ class Kernel(ABC):
     def one_bandwidth(self) -> bool:
         """Whether distances have one lengthscale for all features; False without distances or lengthscale."""
         return False
+
+    @property
+    def definite(self) -> bool:
+        """Whether the kernel is known to be positive semi-definite, as those of a formula are."""
+        return True
 
     @abstractmethod
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
@@ -152,6 +158,10 @@ class Sum(Kernel):
     def one_bandwidth(self) -> bool:
         return self.left.one_bandwidth or self.right.one_bandwidth
 
+    @property
+    def definite(self) -> bool:
+        return self.left.definite and self.right.definite
+
 
 @dataclass(frozen=True)
 class Product(Kernel):
@@ -169,6 +179,10 @@ class Product(Kernel):
     @property
     def one_bandwidth(self) -> bool:
         return self.left.one_bandwidth or self.right.one_bandwidth
+
+    @property
+    def definite(self) -> bool:
+        return self.left.definite and self.right.definite
 
 
 @dataclass(frozen=True)
@@ -191,13 +205,18 @@ class Scaled(Kernel):
     def one_bandwidth(self) -> bool:
         return self.kernel.one_bandwidth
 
+    @property
+    def definite(self) -> bool:
+        return self.kernel.definite
+
 
 @dataclass(frozen=True)
 class FunctionKernel(Kernel):
     """Kernel of a user's function f(X, Z) → array of shape (n, m).
 
-    The function must be symmetric and positive semi-definite. It is called with blocks of rows of X, from
-    several threads. A model with it can be pickled if the function can, but not saved to a model file.
+    The function must be symmetric, which :meth:`diagonal` checks on blocks of 64 rows, and positive
+    semi-definite: landmarks warn of negative eigenvalues. It is called with blocks of rows of X, from several
+    threads. A model with it can be pickled if the function can, but not saved to a model file.
     """
 
     function: Callable[[Rows, Rows], Array]
@@ -220,8 +239,36 @@ class FunctionKernel(Kernel):
         for rows in row_slices(X.shape[0], DIAGONAL_ROWS):
             part = X[rows]
             size = part.shape[0]
-            values[rows] = check_block(self.function(part, part), size, size).diagonal()
+            block = check_block(self.function(part, part), size, size)
+            _check_symmetric(block)
+            values[rows] = block.diagonal()
         return values
+
+    @property
+    def definite(self) -> bool:
+        return False
+
+
+def _check_symmetric(block: Array) -> None:
+    """Raise for a block f(X, X) of a user's function that is not symmetric, or has a negative diagonal."""
+    values = np.asarray(block, np.float64)
+    with np.errstate(invalid="ignore"):
+        gaps = np.abs(values - values.T)
+        bad = gaps > stored_tolerance() * np.abs(values).max(initial=0.0)
+    if bad.any():
+        i, j = np.unravel_index(int(np.where(bad, gaps, 0.0).argmax()), gaps.shape)
+        raise InputError(
+            f"the kernel function is not symmetric: k(x, z) is {values[i, j]:.6g} and k(z, x) is "
+            f"{values[j, i]:.6g} for two rows of X. Return (f(X, Z) + f(Z, X).T)/2 if you mean that."
+        )
+    size, diagonal = float(np.abs(values).max(initial=0.0)), values.diagonal()
+    low = stored_tolerance() * size
+    if len(diagonal) and (diagonal.min() < -low or diagonal.max() <= low < size):
+        raise InputError(
+            f"the kernel function gives {diagonal.min():.6g} for k(x, x), beside values of size {size:.6g} "
+            "for other pairs: it is no kernel, as distances are none. Return for example "
+            "np.exp(-gamma * distances**2)."
+        )
 
 
 def stored_lengthscale(value: float | Sequence[float] | Array) -> float | tuple[float, ...]:

@@ -57,7 +57,11 @@ class OnFeatures(Kernel):
     def diagonal(self, X: Rows) -> Float64Array:
         return self.kernel.diagonal(self.part(as_rows(X, "X")))
 
-    def part(self, X: Rows) -> Any:
+    @property
+    def definite(self) -> bool:
+        return self.kernel.definite
+
+    def part(self, X: Any) -> Any:
         """Return the columns of the group."""
         if max(self.features) >= X.shape[1]:
             raise InputError(

@@ -8,7 +8,6 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike
 
 from gramian._numerics import stored_tolerance
 from gramian._tiles import row_slices, tile_rows
@@ -170,7 +169,11 @@ class Precomputed(Kernel):
         stored = np.dtype(np.float64) if self.matrix is None else self.matrix.dtype
         return np.dtype(np.float32 if stored.kind == "f" and stored.itemsize <= 4 else np.float64)
 
-    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> StoredColumns:
+    @property
+    def definite(self) -> bool:
+        return False
+
+    def against(self, Z: Rows, dtype: Any = None) -> StoredColumns:
         numbers = row_numbers(Z)
         if self.matrix is not None:
             self._check(Z, self.matrix.shape[1])

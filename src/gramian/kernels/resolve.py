@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -196,11 +197,22 @@ def _check_gamma(gamma: object) -> None:
 
 
 def _bound(function: Callable[..., Any], params: Mapping[str, Any] | None) -> Callable[..., Any]:
-    if not params:
-        return function
-    if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
+    if params and (not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params)):
         raise InputError(
             f"kernel_params={params!r} is not a dict of argument names and values. Pass for example "
             "kernel_params={'gamma': 0.5}."
         )
-    return functools.partial(function, **params)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of some compiled functions
+        signature = None
+    if signature is not None:
+        try:
+            signature.bind(None, None, **(params or {}))
+        except TypeError as error:
+            raise InputError(
+                f"kernel={function!r} cannot be called as f(X, Z, **kernel_params) with kernel_params="
+                f"{params!r} ({error}). Give a function of two blocks of rows, and its other arguments in "
+                "kernel_params."
+            ) from None
+    return functools.partial(function, **params) if params else function

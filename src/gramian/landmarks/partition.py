@@ -240,7 +240,7 @@ def _by_features(
     gram = kernel(points, dtype=np.float64, n_jobs=1)
     # Clustering gains nothing from directions near the rounding of float32.
     cutoff = rank_cutoff(np.float32)
-    white = whiten(0.5 * (gram + gram.T), count, cutoff, definite=not isinstance(kernel, Precomputed))
+    white = whiten(0.5 * (gram + gram.T), count, cutoff, definite=kernel.definite)
     columns = kernel.against(points, rows.dtype)
     features = _unit(columns(rows) @ white.vectors.astype(rows.dtype))
     found = _nested(features, n_blocks, n_levels, "kmeans", rounds, rng)

@@ -238,7 +238,7 @@ def _learn(
     numbers = _sample(rows, budget, most, rng)
     if len(numbers) < LEAST_ROWS:
         return start, ()
-    n_held_out = min(max(1, round(held_out * len(numbers))), MOST_HELD_OUT)
+    n_held_out = min(max(1, round(held_out * len(numbers))), MOST_HELD_OUT, len(numbers) - 1)
     # The rows that are held for the rounds take their part of the budget.
     left = budget * (SAMPLE_PART - 1) // SAMPLE_PART
     learner = EstimatorLearner(

@@ -88,7 +88,7 @@ def fit_by_alpha(
     counted = rows.counted
     numbers = np.sort(rng.choice(counted, most, replace=False)) if len(counted) > most else counted
     validation = rows.read(numbers)
-    tried = penalty_grid(mean_diagonal(setup.kernel.of(rows.source), rows), start)
+    tried = penalty_grid(mean_diagonal(setup.kernel.of(rows.source, rows.weights), rows), start)
     least = float(tried[0] * CLOSE[0])
     planned = plan_sums(setup, rows.source, rows.n_outputs, least, weights=rows.weights)
     phases = named(setup.phases, f"choice of alpha for {type(planned[1]).__name__}")

@@ -202,7 +202,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             own = "kernel" in asked or self.refine == REFINE[1]
             found = scaled_input(replace(scaling, each_feature=own), source, sample.weights)
             sample = found.prepared(sample)
-            setup = replace(setup, kernel=setup.kernel.settled(sample.source))
+            setup = replace(setup, kernel=setup.kernel.settled(sample.source, sample.weights))
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
             seed = self.random_state if isinstance(self.random_state, Integral) else int(rng.integers(2**63))

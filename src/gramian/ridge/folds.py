@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import check_cv
 
-from gramian.exceptions import InputError, did_you_mean, quoted
+from gramian._typing import IntArray
+from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 
 
 def folds_of(cv: Any, n: int, y: ArrayLike) -> Any:
@@ -39,7 +40,27 @@ def folds_of(cv: Any, n: int, y: ArrayLike) -> Any:
         raise InputError(
             f"cv={quoted(given)} does not give pairs. Give an iterable of (training rows, held-out rows)."
         )
-    splits = list(check_cv(given).split(np.empty((n, 1)), np.asarray(y)))
+    try:
+        splits = list(check_cv(given).split(np.empty((n, 1)), np.asarray(y)))
+    except ValueError as error:  # such as groups that are missing
+        raise InputError(
+            f"cv={quoted(cv)} gives no folds of these rows ({shortened(str(error))}). Choose another "
+            "splitter, or pass the folds: cv=list(splitter.split(X, y, groups))."
+        ) from None
     if not splits:
         raise InputError(f"cv={cv!r} gives no folds. Give at least one pair of rows.")
-    return [(np.asarray(train, np.intp), np.asarray(test, np.intp)) for train, test in splits]
+    return [(_row_numbers(train, n), _row_numbers(test, n)) for train, test in splits]
+
+
+def _row_numbers(rows: Any, n: int) -> IntArray:
+    """Return one side of a fold as row numbers; a mask of all rows says which of them it holds."""
+    found = np.asarray(rows)
+    if found.dtype == bool and found.shape == (n,):
+        return np.flatnonzero(found)
+    whole = found.dtype.kind in "iu" or not found.size
+    if found.ndim != 1 or not whole or (found.size and not 0 <= found.min() <= found.max() < n):
+        raise InputError(
+            f"cv gives {quoted(found)} for the rows of a fold; expected row numbers from 0 to {n - 1}, or a "
+            f"mask of shape ({n},)."
+        )
+    return found.astype(np.intp)

@@ -31,7 +31,7 @@ from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_
 from gramian.estimator.labels import label_array
 from gramian.estimator.matching import check_width, names_known
 from gramian.estimator.summaries import Evidence
-from gramian.exceptions import InputError, quoted
+from gramian.exceptions import InputError, listed, quoted
 from gramian.ridge.fit_data import FitData
 from gramian.ridge.model import KernelModel, RidgeModel
 from gramian.ridge.parameters import RidgeParameters, exact_of
@@ -197,7 +197,7 @@ def merge(self: Ridge, other: object) -> Ridge:
         )
     with all_or_nothing(self):
         mine, its = require_stream(self), require_stream(other)
-        _check_classes(self, other)
+        _check_alike(self, other)
         waiting = its.waiting or mine.waiting
         if waiting is not None:
             check_width(self, waiting.rows.shape[1], reset=False)
@@ -311,8 +311,14 @@ def ridge_evidence(model: RidgeEstimator) -> Evidence:
     return replace(stated, n_rows=held.get("n_rows_seen_", stated.n_rows))
 
 
-def _check_classes(model: RidgeEstimator, other: RidgeEstimator) -> None:
-    """Raise where two classifiers know different classes."""
+def _check_alike(model: RidgeEstimator, other: RidgeEstimator) -> None:
+    """Raise where two models learned from other columns, or classifiers from other classes."""
+    mine, its = names_known(model), names_known(other)
+    if mine and its and mine != its:
+        raise InputError(
+            f"this model has the columns {listed(mine)}, the other {listed(its)}. Pass both the same "
+            "columns in the same order."
+        )
     if is_classifier(model) and not np.array_equal(model.classes_, other.classes_):
         raise InputError(
             f"this model has the classes {quoted(model.classes_.tolist())}, the other "

@@ -57,7 +57,7 @@ def plan_sums(
         resources = Resources(frozen.features.dtype, engine.n_threads, budget)
         plan = replace(make_plan(frozen.builder.sizes, work, resources, reason=GIVEN), builder=frozen.builder)
         return plan, frozen.features.kernel, Engine(plan.n_threads), rng
-    kernel = setup.kernel.of(source)
+    kernel = setup.kernel.of(source, weights)
     if weights is not None and not (weights > 0).all():
         counted: RowSource = SubsetRows(source, np.flatnonzero(weights > 0))
     else:
@@ -86,10 +86,15 @@ def plan_sums(
 
 
 def plan_exact(
-    parameters: RidgeParameters, source: RowSource, n_outputs: int, exact: Exact
+    parameters: RidgeParameters,
+    source: RowSource,
+    n_outputs: int,
+    exact: Exact,
+    *,
+    weights: Array | None = None,
 ) -> tuple[Plan, Kernel]:
     """Return plan and kernel of a fit that solves the exact system."""
-    kernel = parameters.setup.kernel.of(source)
+    kernel = parameters.setup.kernel.of(source, weights)
     work = Workload.of(source, n_outputs + parameters.intercept)
     resources = parameters.setup.resources.settled(source, kernel, parameters.alpha)
     return exact_plan(work, exact.settings(), resources), kernel

@@ -62,12 +62,12 @@ class KernelRidge(Regressor, RidgeEstimator):
         with weights divided by their mean: there only their ratios matter.
     kernel, gamma, degree, coef0, kernel_params
         The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features, "scale" is
-        1/(n_features · X.var()) of the rows as the kernel takes them. ``gamma="auto"`` chooses the
-        lengthscale of the named kernel on a sample of the rows; ``kernel="auto"`` chooses between Gaussian,
-        Matérn 3/2, exponential and Laplacian too, each also with a lengthscale for each feature. With fewer
-        than 40 rows nothing is chosen ("rbf", 1/n_features, alpha sum(weights)/40). With "precomputed"
-        ``fit`` takes the symmetric matrix K(X, X) and ``predict`` takes K(X_new, X); cross-validation then
-        selects rows and columns of K.
+        1/(n_features · X.var()) of the rows as the kernel takes them, weighted by ``sample_weight``;
+        of ``partial_fit`` of its first rows. ``gamma="auto"`` chooses the lengthscale of the named kernel on
+        a sample of the rows; ``kernel="auto"`` chooses between Gaussian, Matérn 3/2, exponential and
+        Laplacian too, each also with a lengthscale for each feature. With fewer than 40 rows nothing is
+        chosen ("rbf", 1/n_features, alpha sum(weights)/40). With "precomputed" ``fit`` takes the symmetric
+        matrix K(X, X) and ``predict`` takes K(X_new, X); cross-validation then selects rows and columns of K.
     approximation : str or unfitted approximation, default="auto"
         ``"auto"`` chooses from the data and the budget. ``"multiresolution"``, ``"meka"`` and other names of
         methods use their default sizes; pass an instance such as ``gm.MEKA(rank=256, n_blocks=40)`` to

@@ -15,7 +15,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from gramian._numerics import size_of
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator.targets import NumberTargets
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, did_you_mean, shortened
 from gramian.ridge.held_out import HeldOut
 
 
@@ -85,7 +85,7 @@ class Scorer:
     """
 
     def __init__(self, scoring: Any, *, per_target: bool) -> None:
-        self._scorer = None if scoring is None else checked_scorer(scoring)
+        self._scorer: Any = None if scoring is None else checked_scorer(scoring)
         self._per_target = per_target
 
     @property
@@ -109,7 +109,7 @@ class Scorer:
                 columns = [(predicted[:, j], y[:, j]) for j in range(y.shape[1])]
             else:
                 columns = [(predicted.ravel(), y.ravel()) if targets.flat else (predicted, y)]
-            rows.append([float(self._scorer(_Identity(), p, t, **options)) for p, t in columns])
+            rows.append([self._judged(p, t, options) for p, t in columns])
         values = np.asarray(rows) if self._per_target else np.asarray(rows)[:, 0]
         if not np.isfinite(values).all():
             raise InputError(
@@ -117,6 +117,16 @@ class Scorer:
                 "them, or scoring=None."
             )
         return Scores(values, np.full(values.shape, np.nan), found.freedom)
+
+    def _judged(self, predicted: Array, true: Array, options: dict[str, Any]) -> float:
+        """Return the scorer's number for predictions; raise if it cannot judge numbers."""
+        try:
+            return float(self._scorer(_Identity(), predicted, true, **options))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"the scorer failed on held-out predictions with {type(error).__name__}: "
+                f"{shortened(str(error))}. Use a scoring for numbers, such as 'r2', or scoring=None."
+            ) from error
 
 
 class _Identity(RegressorMixin, BaseEstimator):

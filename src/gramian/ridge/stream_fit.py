@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,10 +90,13 @@ def _check_unchanged(parameters: RidgeParameters, stream: Stream, source: RowSou
     if n_outputs != outputs:
         raise other_outputs(n_outputs, outputs)
     frozen = frozen_map(parameters.setup, source.shape[1])
-    kernel = parameters.setup.kernel.of(source) if frozen is None else frozen.features.kernel
-    if kernel != stream.features.kernel:
+    known: Any = stream.features.kernel
+    kernel: Any = parameters.setup.kernel.of(source) if frozen is None else frozen.features.kernel
+    if parameters.setup.kernel.by_rows and type(kernel) is type(known) and hasattr(known, "lengthscale"):
+        kernel = replace(kernel, lengthscale=known.lengthscale)  # the first rows have decided
+    if kernel != known:
         raise InputError(
-            f"the kernel is now {kernel}, but the stream was started with {stream.features.kernel}. "
+            f"the kernel is now {kernel}, but the stream was started with {known}. "
             "Change it before the first call of partial_fit, or clone the model."
         )
     if parameters.intercept != stream.sums.intercept:

@@ -85,7 +85,7 @@ def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Ex
             "approximation, or pass arrays (X.compute()) and engine=None."
         )
     targets = rows.targets
-    plan, kernel = plan_exact(parameters, rows.source, rows.n_outputs, exact)
+    plan, kernel = plan_exact(parameters, rows.source, rows.n_outputs, exact, weights=rows.weights)
     mean = targets.mean(rows.weights) if parameters.intercept else np.zeros(rows.n_outputs)
     targets.shift = mean
     settings = exact.settings()

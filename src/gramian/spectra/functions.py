@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import ArrayLike
 
 from gramian._budget import format_bytes, parse_bytes
-from gramian._checks import positive_alpha, whole_number
+from gramian._checks import numbers_of, positive_alpha, whole_number
 from gramian._numerics import entry_tolerance
 from gramian._phases import Progress
 from gramian._random import as_generator
@@ -93,8 +94,9 @@ def top_eigenpairs(
     True
     """
     n, rng = _square(operator), as_generator(random_state)
-    if start is not None and (np.ndim(start) != 2 or len(start) != n):
-        raise InputError(f"start has shape {np.shape(start)}; pass one column a vector, ({n}, q).")
+    count, max_products = whole_number("count", count, 1), whole_number("max_products", max_products, 1)
+    if start is not None:
+        start = _vectors(start, n)
     if isinstance(operator, SymmetricOperator):
         return leading_eigenpairs(
             operator.__matmul__, n, count, tol=tol, rng=rng, start=start, max_products=max_products
@@ -185,9 +187,9 @@ def log_determinant(
     if isinstance(operator, SymmetricOperator):
         return StochasticValue(operator.logdet(_scalar(alpha)))
     system = system_of(operator, _shift(alpha, n), parse_bytes(memory_budget))
-    if _direct(method, system):
+    count, rng = _probes(n_probes), as_generator(random_state)
+    if _direct(method, system, count):
         return StochasticValue(Factored.of(system).logdet)
-    count, rng = _probes(n_probes, n), as_generator(random_state)
     probed = Probed.of(system, count, rng)
     found = lanczos_quadrature(
         probed.system.fast,
@@ -234,9 +236,10 @@ def effective_dimension(
     if isinstance(operator, SymmetricOperator):
         return StochasticValue(float(operator.leverages(alpha).sum()))
     system = system_of(operator, np.full(n, alpha), parse_bytes(memory_budget))
-    if _direct(method, system):
+    count = _probes(n_probes)
+    if _direct(method, system, count):
         return StochasticValue(n - alpha * float(Factored.of(system).inverse_diagonal().sum()))
-    probed, seen = _missed(system, alpha, _probes(n_probes, n), tol, as_generator(random_state))
+    probed, seen = _missed(system, alpha, min(count, n), tol, as_generator(random_state))
     found = seen.trace()
     value = n - alpha * float(probed.preconditioner.inverse_diagonal().sum()) + float(found)
     return StochasticValue(value, found.standard_error, found.n_probes, found.products)
@@ -274,10 +277,11 @@ def leverage_scores(
     if isinstance(operator, SymmetricOperator):
         return LeverageScores(operator.leverages(alpha), np.zeros(n))
     system = system_of(operator, np.full(n, alpha), parse_bytes(memory_budget))
-    if _direct(method, system):
+    count = _probes(n_probes)
+    if _direct(method, system, count):
         exact = 1.0 - alpha * Factored.of(system).inverse_diagonal()
         return LeverageScores(np.clip(exact, 0.0, 1.0), np.zeros(n))
-    count = _probes(n_probes, n)
+    count = min(count, n)
     probed, seen = _missed(system, alpha, count, tol, as_generator(random_state))
     missed, error = seen.diagonal()
     values, errors = np.empty(n), np.empty(n)
@@ -321,6 +325,17 @@ def _pivot_vectors(operator: KernelOperator, count: int, rng: np.random.Generato
     return np.asarray(factor.T @ vectors[:, ::-1][:, :wanted], np.float64)
 
 
+def _vectors(start: ArrayLike, n: int) -> Float64Array:
+    """Return a user's starting vectors (n, q), checked."""
+    cure = f"Pass one column a vector, ({n}, q)."
+    vectors = numbers_of("start", start, cure)
+    if vectors.ndim != 2 or len(vectors) != n or not vectors.shape[1]:
+        raise InputError(f"start has shape {vectors.shape}. {cure}")
+    if not np.isfinite(vectors).all():
+        raise InputError("start holds NaN or infinity. Pass finite vectors, or leave it out.")
+    return vectors
+
+
 def _square(operator: KernelOperator | SymmetricOperator) -> int:
     """Return n; raise ``InputError`` if the operator is not symmetric."""
     if not isinstance(operator, KernelOperator | SymmetricOperator):
@@ -331,6 +346,8 @@ def _square(operator: KernelOperator | SymmetricOperator) -> int:
     if isinstance(operator, KernelOperator) and operator.columns is not None:
         n, m = operator.shape
         raise InputError(f"operator is k(X, Z) of shape {n} × {m}; expected k(X, X). Leave columns out.")
+    if not operator.shape[0]:
+        raise InputError("operator has no rows; expected at least one.")
     return operator.shape[0]
 
 
@@ -346,19 +363,22 @@ def _scalar(alpha: float | Array) -> float:
 def _shift(alpha: float | Array, n: int) -> Float64Array:
     if not np.ndim(alpha):
         return np.full(n, positive_alpha(alpha))
-    shift = np.asarray(alpha, np.float64)
+    shift = numbers_of("alpha", alpha, f"Give {n} positive numbers, or one.")
     if shift.shape != (n,) or not (np.isfinite(shift).all() and (shift > 0).all()):
         raise InputError(f"alpha has shape {shift.shape}; expected {n} positive, finite numbers, or one.")
     return shift
 
 
-def _probes(n_probes: int, n: int) -> int:
+def _probes(n_probes: int) -> int:
     # A standard error needs at least two probes.
-    return min(whole_number("n_probes", n_probes, 2), n)
+    return whole_number("n_probes", n_probes, 2)
 
 
-def _direct(method: str, system: ExactSystem) -> bool:
-    """Return whether to use a Cholesky factor; check ``method`` and the budget."""
+def _direct(method: str, system: ExactSystem, probes: int) -> bool:
+    """Return whether to use a Cholesky factor; check ``method`` and the budget.
+
+    It also replaces as many random vectors as there are rows: it takes no more time, and is exact.
+    """
     if method not in METHODS:
         raise InputError(
             f"method={method!r} is unknown. Choose one of {', '.join(METHODS)}."
@@ -371,5 +391,5 @@ def _direct(method: str, system: ExactSystem) -> bool:
             "method='stochastic'.",
             system.square_bytes,
         )
-    small = len(system) <= DIRECT_ROWS and system.direct_fits
-    return method == "direct" or (method == "auto" and (small or len(system) < 2))
+    most = probes if method == "stochastic" else max(probes, DIRECT_ROWS)
+    return method == "direct" or (len(system) <= most and system.direct_fits)

@@ -170,7 +170,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         check_is_fitted(self, "predictor_")
         if not hasattr(self, "inverse_"):
             raise InputError("fit_inverse_transform was False in fit. Set it to True and fit again.")
-        found: Float64Array = self.inverse_.predict(X)
+        scores = np.asarray(X)  # a frame that ``set_output`` made has names, which say nothing here
+        if scores.ndim != 2 or scores.shape[1] != self._n_features_out:
+            raise InputError(
+                f"X has shape {scores.shape}; expected scores of shape (n, {self._n_features_out}), as "
+                "transform gives them."
+            )
+        found: Float64Array = self.inverse_.predict(scores)
         found = found.reshape(len(found), -1)
         scaler = Input.of(self).scaler
         return found if scaler is None else found * scaler.scale + scaler.mean

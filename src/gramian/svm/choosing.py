@@ -146,7 +146,7 @@ class _Path:
         judged = range(min(n_folds, -(-HELD_OUT_ROWS * n_folds // len(counted))))
         whole = np.ones(rows.n) if rows.weights is None else rows.weights
         folds = [_Fold(np.where(fold == k, 0.0, whole), rows.read(np.flatnonzero(fold == k))) for k in judged]
-        level = mean_diagonal(setup.kernel.of(rows.source), rows)
+        level = mean_diagonal(setup.kernel.of(rows.source, rows.weights), rows)
         penalties = penalty_grid(level, start)
         near = FIRST * level if start is None else start
         first = int(np.argmin(np.abs(np.log(penalties / near))))

@@ -246,8 +246,8 @@ def _calibration(fit: NewtonFit, n_folds: int, *, relative: bool) -> Float64Arra
     signs, weights, n, rng = fit.rows.targets, fit.rows.weights, fit.rows.n, fit.rng
     training, found, settings = fit.training, fit.minimum, fit.settings
     whole = np.ones(n) if weights is None else weights
-    fold = fold_numbers(np.arange(n), signs.codes, n_folds, rng, n)
-    held_out = np.empty(signs.shape)
+    fold = fold_numbers(fit.rows.counted, signs.codes, n_folds, rng, n)
+    held_out = np.zeros(signs.shape)  # rows of weight 0 are in no fold, and count for nothing
     for k in range(n_folds):
         out = fold == k
         if not out.any() or not (whole[~out] > 0).any():

@@ -178,7 +178,7 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, pro
     codes = np.asarray(rows.targets.codes(slice(0, n)), np.intp)
     scaled = scaled_input(asked.input, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    kernel, rng = asked.kernel.of(source), as_generator(asked.random_state)
+    kernel, rng = asked.kernel.of(source, rows.weights), as_generator(asked.random_state)
     engine, memory = asked.shared_out()
     values = source.rows(slice(0, n))
     hierarchy = cluster_rows(values, kernel, asked.leaf_rows, asked.branching, rng, engine)

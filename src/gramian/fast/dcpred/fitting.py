@@ -125,7 +125,7 @@ def fit_dcpred(
     """
     scaled = scaled_input(parameters.input, rows.source, rows.weights)
     source, used = scaled.over(rows.source), rows.counted
-    kernel = parameters.input.kernel.of(source)
+    kernel = parameters.input.kernel.of(source, rows.weights)
     check_pseudo(parameters.settings.pseudo, kernel)
     settings = parameters.settings.of_rows(source, len(used))
     tree = train_dcpred(
