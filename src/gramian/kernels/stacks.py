@@ -42,7 +42,7 @@ def stacked_grams(kernel: Kernel, points: Array, dtype: Any = np.float64) -> Flo
 
 
 def _euclidean(kernel: EuclideanKernel, points: Array, dtype: np.dtype[Any]) -> FloatArray:
-    scale = np.sqrt(abs(kernel._factor)) / lengthscale_array(kernel.lengthscale, points.shape[2])
+    scale = np.sqrt(abs(kernel.distance_factor)) / lengthscale_array(kernel.lengthscale, points.shape[2])
     with np.errstate(over="ignore", invalid="ignore"):
         about = np.asarray((points - points[:, :1]) * scale, dtype)
         norms = np.einsum("bmd,bmd->bm", about, about)
@@ -55,9 +55,9 @@ def _euclidean(kernel: EuclideanKernel, points: Array, dtype: np.dtype[Any]) -> 
     np.maximum(tile, 0.0, out=tile)
     diagonal = np.arange(points.shape[1])
     tile[:, diagonal, diagonal] = 0.0
-    if kernel._factor < 0:
+    if kernel.distance_factor < 0:
         np.negative(tile, out=tile)
-    kernel._map(tile)
+    kernel.map_tile(tile)
     return np.asarray(tile)
 
 
