@@ -19,6 +19,7 @@ from gramian.data.source import RowSource, as_source
 from gramian.data.values import refuse_masked
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.fit_inputs import read_rows
 from gramian.estimator.sample_weights import checked_weights
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
@@ -127,8 +128,7 @@ class _Parts:
         if isinstance(self.model, FastKernelModel):
             return as_source(self.model._dense(X, reset=False))
         if _takes_rows(self.model):
-            found: RowSource = self.model._rows(X, reset=False)
-            return found
+            return read_rows(self.model, X)
         refuse_masked("X", X)
         return as_source(np.asarray(X) if not hasattr(X, "nnz") else X)
 
@@ -165,7 +165,7 @@ def _parts(model: BaseEstimator) -> _Parts:
                 f"{type(model).__name__} maps rows to features and predicts nothing. Pass a model that was "
                 "fitted to targets, such as gm.KernelRidge(approximation=...)."
             )
-        return _Parts(model, model.predictor_, vars(model).get("kernel_"), Input.of(model))
+        return _Parts(model, model.predictor_, getattr(model, "kernel_", None), Input.of(model))
     return _Parts(model, _predictions_of(model))
 
 

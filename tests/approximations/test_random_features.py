@@ -119,7 +119,7 @@ class Counted(ArraySource):
 def test_the_map_is_drawn_before_any_row_is_read(case, rows):
     source = Counted(rows[0])
     kernel = case.estimator._kernel_parameters.resolve(3)
-    made = case.estimator._builder().build(
+    made = case.estimator.builder().build(
         source, kernel, dtype=np.dtype(float), rng=np.random.default_rng(1), engine=Engine(1)
     )
     assert (source.reads, source.taken) == (0, 0)

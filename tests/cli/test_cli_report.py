@@ -170,11 +170,11 @@ def test_whole_floats_are_the_classes_that_they_stand_for() -> None:
 
 def test_the_spectrum_is_that_of_the_matrix() -> None:
     model = gm.KernelRidge(0.1, gamma=0.3, approximation="exact").fit(X, PRICE)
-    values, of, _ = spectrum(model, 0)
+    values, of, _ = spectrum(model._evidence(), 0)
     assert of == "the kernel on the landmarks"
     np.testing.assert_allclose(values.sum(), len(X), rtol=1e-9)
     core = gm.MEKA(rank=5, n_blocks=3, random_state=0).fit(X)
-    found, of, _ = spectrum(core, 0)
+    found, of, _ = spectrum(core._evidence(), 0)
     assert of == "the core"
     np.testing.assert_allclose(found.sum(), np.trace(core.features_.core.to_dense()), rtol=1e-9)
 

@@ -107,7 +107,9 @@ def _markets() -> list[tuple[Kernel, Oracle]]:
 
 MARKET = _markets()
 market = pytest.mark.parametrize(("kernel", "oracle"), MARKET, ids=[repr(k) for k, _ in MARKET])
-stationary = pytest.mark.parametrize("kernel", [k for k, _ in MARKET if hasattr(k, "_factor")], ids=repr)
+stationary = pytest.mark.parametrize(
+    "kernel", [k for k, _ in MARKET if hasattr(k, "distance_factor")], ids=repr
+)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

@@ -18,14 +18,14 @@ from gramian.ridge.path import EliminatedHat, SpectralHat, alpha_path
 ALPHAS = (1e-3, 0.05, 2.0)
 ENGINE = Engine(1)
 BUILDERS = {
-    "one level": gm.MultiResolution(root_rank=25, n_levels=1)._builder(),
-    "two levels": gm.MultiResolution(root_rank=12, rank=6, n_blocks=5)._builder(),
-    "three levels": gm.MultiResolution(root_rank=9, rank=5, n_blocks=6, n_levels=3)._builder(),
-    "meka": gm.MEKA(rank=8, n_blocks=4)._builder(),
-    "meka, indefinite": gm.MEKA(rank=8, n_blocks=4, core="sampled")._builder(),
-    "nystrom": gm.Nystrom(rank=20)._builder(),
-    "blocks": gm.BlockDiagonal(rank=12, n_blocks=4)._builder(),
-    "random features": gm.RandomFourier(rank=30)._builder(),
+    "one level": gm.MultiResolution(root_rank=25, n_levels=1).builder(),
+    "two levels": gm.MultiResolution(root_rank=12, rank=6, n_blocks=5).builder(),
+    "three levels": gm.MultiResolution(root_rank=9, rank=5, n_blocks=6, n_levels=3).builder(),
+    "meka": gm.MEKA(rank=8, n_blocks=4).builder(),
+    "meka, indefinite": gm.MEKA(rank=8, n_blocks=4, core="sampled").builder(),
+    "nystrom": gm.Nystrom(rank=20).builder(),
+    "blocks": gm.BlockDiagonal(rank=12, n_blocks=4).builder(),
+    "random features": gm.RandomFourier(rank=30).builder(),
     "exact": MultiResolutionBuilder.root_only(90),
 }
 

@@ -191,7 +191,7 @@ def test_an_indefinite_core_is_clipped_once_for_all_passes(data):
 
 
 def training(X, budget=10**9, threads=2):
-    builder = APPROXIMATIONS["two levels"]._builder()
+    builder = APPROXIMATIONS["two levels"].builder()
     work = Workload(len(X), 3, 4, 8)
     plan = make_plan(builder, work, Resources(np.dtype(np.float64), threads, budget))
     kernel = gm.Gaussian(lengthscale=0.25)

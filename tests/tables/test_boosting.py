@@ -401,7 +401,7 @@ def test_logistic_models_may_have_no_weight_beside_boosting():
     found = other.calibration_
     expected = found.slope * one + found.bend * np.log(chances / (1.0 - chances))
     expected += found.boosting * model.boosted_.of(rows)[0, 0]
-    assert other._decision(rows)[0, 0] == pytest.approx(expected, rel=1e-5)
+    assert other.values(rows)[0, 0] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.slow

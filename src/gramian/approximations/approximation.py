@@ -67,7 +67,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         return tags
 
     @abstractmethod
-    def _builder(self) -> Builder:
+    def builder(self) -> Builder:
         """Return the builder with this estimator's sizes, all checked."""
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
@@ -116,7 +116,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             return self._planned(self._rows(X, reset=True), rng)[0]
 
     def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
-        builder, engine = self._builder(), self._engine()
+        builder, engine = self.builder(), self._engine()
         kernel = self._kernel_parameters.of(source)
         resources = self._resource_parameters.settled(source, kernel, None)
         plan = make_plan(
@@ -233,7 +233,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     def _evidence(self) -> Evidence:
         plan, features = self.plan_, self.features_
         found = replace(Evidence.of_map(features), n_rows=plan.n_rows, plan=plan)
-        if "operator_" not in vars(self):  # model files leave it out
+        if not hasattr(self, "operator_"):  # model files leave it out
             return found
         sizes = self.report()
         return replace(

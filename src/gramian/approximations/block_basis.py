@@ -121,7 +121,7 @@ class BlockBasis(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _builder(self) -> Builder:
+    def builder(self) -> Builder:
         one_of("core", self.core, tuple(OWN))
         one_of("partition", self.partition, PARTITIONS)
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)

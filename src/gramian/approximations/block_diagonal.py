@@ -81,7 +81,7 @@ class BlockDiagonal(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _builder(self) -> BlockDiagonalBuilder:
+    def builder(self) -> BlockDiagonalBuilder:
         one_of("partition", self.partition, PARTITIONS)
         one_of("landmarks", self.landmarks, LANDMARKS)
         return BlockDiagonalBuilder(

@@ -96,7 +96,7 @@ class ClusteredLowRank(Approximation):
             rng=as_generator(random_state),
         )
 
-    def _builder(self) -> ClusteredLowRankBuilder:
+    def builder(self) -> ClusteredLowRankBuilder:
         one_of("partition", self.partition, PARTITIONS)
         return ClusteredLowRankBuilder(
             rank=whole_number("rank", self.rank, 1),

@@ -96,7 +96,7 @@ class EnsembleNystrom(Approximation):
         self.expert_landmarks_ = np.split(np.asarray(points), np.cumsum(counts)[:-1])
         return self
 
-    def _builder(self) -> EnsembleNystromBuilder:
+    def builder(self) -> EnsembleNystromBuilder:
         one_of("landmarks", self.landmarks, LANDMARKS)
         one_of("weights", self.weights, WEIGHTS)
         return EnsembleNystromBuilder(

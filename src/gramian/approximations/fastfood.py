@@ -72,7 +72,7 @@ class Fastfood(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _builder(self) -> FastfoodBuilder:
+    def builder(self) -> FastfoodBuilder:
         one_of("form", self.form, FORMS)
         rank = whole_number("rank", self.rank, 1)
         draws_of(rank, self.form)

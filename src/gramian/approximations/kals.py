@@ -90,7 +90,7 @@ class KALS(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _builder(self) -> KALSBuilder:
+    def builder(self) -> KALSBuilder:
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
         one_of("columns", self.columns, PICKED)
         return KALSBuilder(

@@ -82,7 +82,7 @@ class LowRankPlusBlocks(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _builder(self) -> LowRankPlusBlocksBuilder:
+    def builder(self) -> LowRankPlusBlocksBuilder:
         one_of("partition", self.partition, PARTITIONS)
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
         return LowRankPlusBlocksBuilder(

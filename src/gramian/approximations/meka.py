@@ -138,7 +138,7 @@ class MEKA(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _builder(self) -> MEKABuilder:
+    def builder(self) -> MEKABuilder:
         one_of("core", self.core, ("projection", "sampled", "literal", "recompressed"))
         one_of("rank_rule", self.rank_rule, ("equal", "singular"))
         one_of("partition", self.partition, PARTITIONS)

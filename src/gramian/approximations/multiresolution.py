@@ -79,7 +79,7 @@ class MultiResolution(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _builder(self) -> MultiResolutionBuilder:
+    def builder(self) -> MultiResolutionBuilder:
         levels = whole_number("n_levels", self.n_levels, 1)
         one_of("partition", self.partition, PARTITIONS)
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)

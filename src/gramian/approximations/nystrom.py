@@ -118,7 +118,7 @@ class Nystrom(Approximation):
         self.landmarks_ = self.features_.nodes[0].landmarks
         return self
 
-    def _builder(self) -> NystromBuilder:
+    def builder(self) -> NystromBuilder:
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
         one_of("svd", self.svd, SVDS)
         tol = not_negative("tol", self.tol)

@@ -73,7 +73,7 @@ class RandomFourier(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _builder(self) -> RandomFourierBuilder:
+    def builder(self) -> RandomFourierBuilder:
         one_of("draws", self.draws, DRAWS)
         one_of("form", self.form, FORMS)
         rank = whole_number("rank", self.rank, 1)

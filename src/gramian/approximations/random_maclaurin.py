@@ -70,7 +70,7 @@ class RandomMaclaurin(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _builder(self) -> RandomMaclaurinBuilder:
+    def builder(self) -> RandomMaclaurinBuilder:
         one_of("powers", self.powers, POWERS)
         return RandomMaclaurinBuilder(
             rank=whole_number("rank", self.rank, 1), powers=self.powers, exact_low=bool(self.exact_low)

@@ -43,9 +43,9 @@ class FitSetup:
         if isinstance(model.approximation, Approximation):
             _refuse_ignored(model, model.approximation)
         return cls(
-            model._kernel_parameters,
+            KernelParameters.given(model),
             model.approximation,
-            model._resource_parameters,
+            ResourceParameters.given(model),
             model.random_state,
             type(model).__name__,
             phases,

@@ -64,7 +64,7 @@ class TensorSketch(Approximation):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _builder(self) -> TensorSketchBuilder:
+    def builder(self) -> TensorSketchBuilder:
         return TensorSketchBuilder(rank=whole_number("rank", self.rank, 1))
 
 

@@ -92,7 +92,7 @@ class TruncatedEigen(Approximation):
     def _evidence(self) -> Evidence:
         return replace(super()._evidence(), solver=(("iterations", f"{self.n_iter_:,}"),))
 
-    def _builder(self) -> TruncatedEigenBuilder:
+    def builder(self) -> TruncatedEigenBuilder:
         return TruncatedEigenBuilder(
             rank=whole_number("rank", self.rank, 1),
             tol=positive_number("tol", self.tol),

@@ -87,7 +87,7 @@ def taking(kind: type, *left_out: str) -> Callable[[Callable[..., None]], Callab
         called.__name__, called.__doc__ = command.__name__, command.__doc__
         called.__annotations__ = {one.name: one.annotation for one in shown}
         # Typer reads a command's options from its signature.
-        vars(called)["__signature__"] = inspect.Signature(shown)
+        called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
         return called
 
     return decorated

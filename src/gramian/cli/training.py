@@ -23,6 +23,7 @@ from gramian.data.scaled import Moments, Scaler, moments
 from gramian.data.source import RowSource, as_source
 from gramian.data.stored_source import StoredSource
 from gramian.estimator.answers import class_labels
+from gramian.estimator.fitting import remove
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
@@ -201,7 +202,7 @@ def train(rows: StoredSource, settings: TrainingOptions) -> Outcome:
     if seen is not None:
         outcome.model = Pipeline([("scaler", _scaler(seen, rows.feature_names)), ("model", model)])
         # The pipeline's first step has the column names; it passes none to the model.
-        model.__dict__.pop("feature_names_in_", None)
+        remove(model, "feature_names_in_")
     return outcome
 
 

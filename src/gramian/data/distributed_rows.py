@@ -118,9 +118,9 @@ class TaskParts(Partitioned):
         kind: Any,
     ) -> None:
         self.cluster = cluster
-        self._parts = [p for p, k in zip(parts, lengths) if k]
-        self._lengths = [k for k in lengths if k]
-        self._starts = [0, *np.cumsum(self._lengths).tolist()]
+        self.parts = [p for p, k in zip(parts, lengths) if k]
+        self.lengths = [k for k in lengths if k]
+        self.starts = [0, *np.cumsum(self.lengths).tolist()]
         self._tail, self._kind = tail, np.dtype(kind)
 
     @property
@@ -131,7 +131,7 @@ class TaskParts(Partitioned):
     def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
         """Yield ``work(part, *values beside it)`` in the order of the parts."""
         call, there = self.cluster.task(part_work.result), self.cluster.sent(work)
-        columns = [self._parts, *(self._beside(values, self) for values in beside)]
+        columns = [self.parts, *(self._beside(values, self) for values in beside)]
         todo, lost = list(zip(*columns)), 0
         while todo:
             try:
@@ -155,16 +155,16 @@ class TaskParts(Partitioned):
         Each thread of the workers has one total, to which it adds part after part. At the end of a round the
         totals are added up in a tree, and the sum comes to this machine.
         """
-        own, threads = self._from(start), self.cluster.n_threads
-        columns = [own._parts, *(self._beside(values, own) for values in beside)]
+        own, threads = self.from_row(start), self.cluster.n_threads
+        columns = [own.parts, *(self._beside(values, own) for values in beside)]
         # Depends on the number of all rows, so that a resumed pass continues with the same rounds.
-        least = min(TASK_ROWS, -(-self._starts[-1] // (ROUND_TASKS * threads)))
-        size = max(ROUND_TASKS * threads, -(-len(part_work.group_parts(self._lengths, least)) // ROUNDS))
-        groups = part_work.group_parts(own._lengths, least)
+        least = min(TASK_ROWS, -(-self.starts[-1] // (ROUND_TASKS * threads)))
+        size = max(ROUND_TASKS * threads, -(-len(part_work.group_parts(self.lengths, least)) // ROUNDS))
+        groups = part_work.group_parts(own.lengths, least)
         there, shown = self.cluster.sent(work), _Shown(progress)
         with self.cluster.telling(shown.told) as tell:
             for some in row_slices(len(groups), size):
-                lost, rows = 0, sum(own._lengths[i] for group in groups[some] for i in group)
+                lost, rows = 0, sum(own.lengths[i] for group in groups[some] for i in group)
                 while True:
                     shown.begin(rows)
                     try:
@@ -203,23 +203,23 @@ class TaskParts(Partitioned):
 
     def _beside(self, values: Any, own: TaskParts) -> list[Any]:
         """Return the values beside the remaining parts, one list entry for each part."""
-        first = self._starts[-1] - own._starts[-1]
+        first = self.starts[-1] - own.starts[-1]
         if values is None:
-            return [None] * len(own._parts)
+            return [None] * len(own.parts)
         if isinstance(values, TaskParts):
-            return values._from(first)._cut_as(own._lengths)
-        cuts = [slice(first + a, first + b) for a, b in pairwise(own._starts)]
+            return values.from_row(first).cut_as(own.lengths)
+        cuts = [slice(first + a, first + b) for a, b in pairwise(own.starts)]
         if own.opened_there and isinstance(values, StoredColumn):
             return [self.cluster.task(part_work.some)(values, cut) for cut in cuts]
         return [values[cut] for cut in cuts]
 
-    def _from(self, start: int) -> TaskParts:
+    def from_row(self, start: int) -> TaskParts:
         """Return the parts from a row number on."""
         if not start:
             return self
         some = self.cluster.task(part_work.some)
         parts, lengths = [], []
-        for first, k, part in zip(self._starts, self._lengths, self._parts):
+        for first, k, part in zip(self.starts, self.lengths, self.parts):
             skipped = max(0, start - first)
             if skipped < k:
                 parts.append(some(part, slice(skipped, k)) if skipped else part)
@@ -228,17 +228,17 @@ class TaskParts(Partitioned):
         rest.opened_there = self.opened_there
         return rest
 
-    def _cut_as(self, lengths: Sequence[int]) -> list[Any]:
+    def cut_as(self, lengths: Sequence[int]) -> list[Any]:
         """Return the values divided into parts of these lengths."""
-        if list(lengths) == self._lengths:
-            return self._parts
-        return self.cluster.recut(self._parts, self._lengths, lengths, self._tail, self._kind)
+        if list(lengths) == self.lengths:
+            return self.parts
+        return self.cluster.recut(self.parts, self.lengths, lengths, self._tail, self._kind)
 
     def _slice(self, where: slice) -> Array:
         """Compute and return consecutive values."""
-        start, stop, _ = where.indices(self._starts[-1])
+        start, stop, _ = where.indices(self.starts[-1])
         some, tasks = self.cluster.task(part_work.some), []
-        for first, k, part in zip(self._starts, self._lengths, self._parts):
+        for first, k, part in zip(self.starts, self.lengths, self.parts):
             inner = slice(max(0, start - first), min(k, stop - first))
             if inner.start < inner.stop:
                 tasks.append(some(part, inner))
@@ -249,8 +249,8 @@ class TaskParts(Partitioned):
         order = np.argsort(indices, kind="stable")
         ranked = np.asarray(indices, np.intp)[order]
         some, tasks = self.cluster.task(part_work.some), []
-        bounds = pairwise(np.searchsorted(ranked, self._starts).tolist())
-        for first, part, (a, b) in zip(self._starts, self._parts, bounds):
+        bounds = pairwise(np.searchsorted(ranked, self.starts).tolist())
+        for first, part, (a, b) in zip(self.starts, self.parts, bounds):
             if a < b:
                 tasks.append(some(part, ranked[a:b] - first))
         values = self._joined(tasks)
@@ -281,7 +281,7 @@ class TaskRows(TaskParts):
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and features."""
-        return self._starts[-1], self._tail[0]
+        return self.starts[-1], self._tail[0]
 
     @cached_property
     def _head(self) -> Array:
@@ -303,7 +303,7 @@ class TaskColumn(TaskParts, StoredColumn):
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of rows, and of outputs if there are several."""
-        return self._starts[-1], *self._tail
+        return self.starts[-1], *self._tail
 
     @property
     def dtype(self) -> np.dtype[Any]:

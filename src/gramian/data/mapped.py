@@ -39,9 +39,9 @@ class MappedRows:
 
     def __init__(self, source: RowSource, row_map: RowMap) -> None:
         self.source, self.row_map = source, row_map
-        for name in ("reads_ahead", "read_bytes", "target"):
-            if hasattr(source, name):
-                setattr(self, name, getattr(source, name))
+        self.reads_ahead: bool = getattr(source, "reads_ahead", False)
+        self.read_bytes: int = getattr(source, "read_bytes", 0)
+        self.target: Any = getattr(source, "target", None)
         identity = getattr(source, "identity", None)
         if identity is not None:  # a frame has none: the fingerprint hashes its rows
             self.identity = (*row_map.identity, identity)

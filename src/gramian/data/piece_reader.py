@@ -61,12 +61,11 @@ class PieceReader:
         self._guard = threading.Lock()
         self._reading = {"rows": threading.Lock(), "targets": threading.Lock()}
 
-    def __getstate__(self) -> dict[str, Any]:
-        hidden = ("_kept", "_guard", "_reading")
-        return {name: value for name, value in self.__dict__.items() if name not in hidden}
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.storage, self.keep_bytes, self._dropped, self._starts
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.storage, self.keep_bytes, self._dropped, self._starts = state
         self._reset()
 
     @property

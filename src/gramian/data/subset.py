@@ -21,9 +21,10 @@ class SubsetRows:
 
     def __init__(self, source: RowSource, numbers: IntArray) -> None:
         self.source, self.numbers = source, numbers
-        for name in ("reads_ahead", "read_bytes", "row_bytes", "feature_names"):
-            if hasattr(source, name):
-                setattr(self, name, getattr(source, name))
+        self.reads_ahead: bool = getattr(source, "reads_ahead", False)
+        self.read_bytes: int = getattr(source, "read_bytes", 0)
+        self.row_bytes: int = getattr(source, "row_bytes", 2 * source.shape[1] * source.dtype.itemsize)
+        self.feature_names = getattr(source, "feature_names", None)
 
     @property
     def shape(self) -> tuple[int, int]:

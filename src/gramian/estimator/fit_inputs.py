@@ -1,4 +1,4 @@
-"""The first steps of a fit or a plan: rows, targets and weights from what the user passed."""
+"""The first steps of a fit, a plan or an answer: rows, targets and weights from what the user passed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def opened(
     return cluster.rows(X), cluster.column(y, flat=labels), cluster.column(sample_weight)
 
 
+def read_rows(model: KernelEstimator, X: Any, *, reset: bool = False) -> RowSource:
+    """Return the rows of X, checked against those of the fit, or with ``reset`` as those of a new fit."""
+    found: RowSource = model._rows(X, reset=reset)
+    return found
+
+
 def fit_rows(
     model: KernelEstimator, X: RowsLike, y: ArrayLike, *, engine: Cluster | None = None, reset: bool = True
 ) -> RowSource:
@@ -35,7 +41,7 @@ def fit_rows(
     ``reset=False``: the rows are added to earlier ones and must have the same features.
     """
     required_target(model, y)
-    source: RowSource = model._rows(X, reset=reset)
+    source = read_rows(model, X, reset=reset)
     cluster = cluster_of(X, engine)
     return source if cluster is None else cluster.over(source)
 
@@ -45,6 +51,6 @@ def plan_fit(
 ) -> Plan:
     """Return ``make(rows, number of outputs)``; y may be None, for one output. The model stays as it is."""
     with all_or_nothing(model, keep=False):
-        source: RowSource = model._rows(X, reset=True)
+        source = read_rows(model, X, reset=True)
         kind = ClassTargets if is_classifier(model) else NumberTargets
         return make(source, 1 if y is None else kind(y, source.shape[0]).shape[1])

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from gramian._typing import RowsLike
 from gramian.data.distributed import is_elsewhere, refuse_elsewhere
 from gramian.data.names import names_of, places_of, with_columns
+from gramian.estimator.fitting import remove
 from gramian.exceptions import InputError
 
 
@@ -20,7 +21,7 @@ def matched(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     """
     names = names_of(X)
     if reset:
-        vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
+        remove(estimator, "feature_names_in_")  # of an earlier fit
         if names:
             estimator.feature_names_in_ = np.asarray(names, object)
         return X

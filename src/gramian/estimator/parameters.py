@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
+from sklearn.base import BaseEstimator
+
+from gramian._budget import parse_bytes
 from gramian._typing import Array
 from gramian.compression.costs import Resources
 from gramian.compression.training import choose_dtype
@@ -31,6 +34,11 @@ class KernelParameters:
     degree: Any = 3
     coef0: Any = 1.0
     kernel_params: Any = None
+
+    @classmethod
+    def given(cls, estimator: BaseEstimator) -> Self:
+        """Return the parameters that an estimator was given."""
+        return cls(*(getattr(estimator, field.name) for field in fields(cls)))
 
     @property
     def precomputed(self) -> bool:
@@ -95,6 +103,11 @@ class ResourceParameters:
     memory_bytes: int
     engine: Engine
     tile_dtype: str = "auto"
+
+    @classmethod
+    def given(cls, estimator: BaseEstimator) -> Self:
+        """Return the parameters that an estimator was given."""
+        return cls(parse_bytes(estimator.memory_budget), Engine(estimator.n_jobs), estimator.tile_dtype)
 
     def settled(self, source: RowSource, kernel: Kernel, alpha: float | None) -> Resources:
         """Return the resources of a fit to these rows, with the precision that they call for."""

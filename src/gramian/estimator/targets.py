@@ -41,36 +41,33 @@ class Targets(ABC):
 
     shape: tuple[int, int]
     shift: Float64Array | float = 0.0
-    _y: Array | StoredColumn
+    #: The values as they were given.
+    values: Array | StoredColumn
 
     @abstractmethod
     def encode(self, values: Array) -> Float64Array:
         """Return the numbers that stand for the values of some rows, checked, shape (rows, outputs)."""
 
-    @property
-    def values(self) -> Array | StoredColumn:
-        """The values as they were given."""
-        return self._y
-
     def part(self, numbers: IntArray | None) -> Self:
         """Return the targets of these rows (None: all), read into memory, with no shift of their own."""
         found = copy(self)
-        found._y = self._y[slice(0, self.shape[0]) if numbers is None else numbers]
-        found.shape = (len(found._y), self.shape[1])
+        found.values = self.values[slice(0, self.shape[0]) if numbers is None else numbers]
+        found.shape = (len(found.values), self.shape[1])
         found.shift = 0.0
         return found
 
     def encoder(self) -> Callable[[Array], Float64Array]:
         """Return a function from values of any rows to their numbers, which can be sent elsewhere."""
         bare = copy(self)
-        del bare._y
-        return bare._numbers
+        del bare.values
+        return bare.numbers
 
-    def _numbers(self, values: Array) -> Float64Array:
+    def numbers(self, values: Array) -> Float64Array:
+        """Return the numbers that stand for the values of some rows, less the shift."""
         return self.encode(values) - self.shift
 
     def _block(self, where: slice) -> Float64Array:
-        return self.encode(self._y[where])
+        return self.encode(self.values[where])
 
     def __getitem__(self, where: slice) -> Float64Array:
         return self._block(where) - self.shift
@@ -90,7 +87,7 @@ class Targets(ABC):
 
         It costs one block, where a mean costs a pass over the values.
         """
-        if isinstance(self._y, StoredColumn):
+        if isinstance(self.values, StoredColumn):
             return self._block(slice(0, min(_BLOCK, self.shape[0]))).mean(axis=0)
         return self.mean(weights)
 
@@ -116,21 +113,21 @@ class NumberTargets(Targets):
             raise InputError("Complex data not supported: y must hold real numbers.")
         if array.dtype.kind not in "fiub":
             array = _read_as_numbers(array, classifier)
-        self._y = array
-        self._check = _check_squares if squared else check_finite
-        self._unchecked = isinstance(array, StoredColumn)  # stored values are checked as they are read
+        self.values = array
+        self.check = _check_squares if squared else check_finite
+        self.unchecked = isinstance(array, StoredColumn)  # stored values are checked as they are read
         self.flat = array.ndim == 1
         self.shape = (n_rows, 1 if self.flat else array.shape[1])
-        if not self._unchecked:
+        if not self.unchecked:
             for where in row_slices(len(array), _BLOCK):
-                self._check(array[where], where.start)
+                self.check(array[where], where.start)
 
     def refuse_tiny(self) -> None:
         """Raise if an output's values are so small that squared errors would underflow, but not all 0.
 
         Reads the values up to the first block in which every output has a larger one: as a rule, one block.
         """
-        if isinstance(self._y, Partitioned):
+        if isinstance(self.values, Partitioned):
             return
         sizes = np.zeros(self.shape[1])
         for where in row_slices(self.shape[0], _BLOCK):
@@ -146,8 +143,8 @@ class NumberTargets(Targets):
 
     def encode(self, values: Array) -> Float64Array:
         """Return the values as float64, shape (rows, outputs)."""
-        if self._unchecked:
-            self._check(values)
+        if self.unchecked:
+            self.check(values)
         block = np.asarray(values, np.float64)
         return block.reshape(len(block), self.shape[1])
 
@@ -156,20 +153,20 @@ class TakenTargets(NumberTargets):
     """The targets of some rows, which are read as they are asked for."""
 
     def __init__(self, targets: NumberTargets, numbers: IntArray) -> None:
-        self._y, self._taken, self.flat = targets._y, numbers, targets.flat
-        self._check, self._unchecked = targets._check, targets._unchecked
+        self.values, self.rows, self.flat = targets.values, numbers, targets.flat
+        self.check, self.unchecked = targets.check, targets.unchecked
         self.shape = (len(numbers), targets.shape[1])
 
     def part(self, numbers: IntArray | None) -> Self:
         """Return the targets of these rows (None: all), as rows of the same values."""
         found = copy(self)
-        found._taken = self._taken if numbers is None else self._taken[numbers]
-        found.shape = (len(found._taken), self.shape[1])
+        found.rows = self.rows if numbers is None else self.rows[numbers]
+        found.shape = (len(found.rows), self.shape[1])
         found.shift = 0.0
         return found
 
     def _block(self, where: slice) -> Float64Array:
-        return self.encode(self._y[self._taken[where]])
+        return self.encode(self.values[self.rows[where]])
 
 
 class ClassTargets(Targets):
@@ -194,7 +191,7 @@ class ClassTargets(Targets):
                 "Check how y was selected."
             )
         self.classes = classes
-        self._y = array
+        self.values = array
         self.shape = (n_rows, 1 if len(classes) == 2 else len(classes))
 
     def encode(self, values: Array) -> Float64Array:
@@ -224,14 +221,14 @@ class ClassTargets(Targets):
 
     def codes(self, where: slice) -> Array:
         """Return the class number of each row."""
-        return self.encoded(self._y[where])
+        return self.encoded(self.values[where])
 
     def _over_rows(self, work: Callable[..., Array], beside: Array | None) -> Iterator[Array]:
         """Yield ``work(class numbers, numbers beside them)`` over consecutive rows."""
-        if isinstance(self._y, Partitioned):
+        if isinstance(self.values, Partitioned):
             bare = copy(self)
-            del bare._y
-            yield from self._y.map(partial(_of_codes, bare.encoded, work), beside)
+            del bare.values
+            yield from self.values.map(partial(_of_codes, bare.encoded, work), beside)
             return
         for where in row_slices(self.shape[0], _BLOCK):
             yield work(self.codes(where), None if beside is None else beside[where])

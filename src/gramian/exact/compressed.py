@@ -38,4 +38,4 @@ class Compressed:
 
     def __call__(self, values: Float64Array) -> Float64Array:
         """Return M⁻¹ v for ``values`` v of shape (n, p)."""
-        return self._operator._solution(values, self._least).value
+        return self._operator.solve_quietly(values, self._least).value

@@ -79,7 +79,7 @@ class Exact(BaseEstimator):
         one_of("solver", self.solver, (*SOLVERS, *ITERATIVE))
         builder = None
         if isinstance(self.preconditioner, Approximation):
-            builder = self.preconditioner._builder()
+            builder = self.preconditioner.builder()
         else:
             one_of("preconditioner", self.preconditioner, PRECONDITIONERS)
         limit = None if self.time_limit is None else positive_number("time_limit", self.time_limit)

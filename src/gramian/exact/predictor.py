@@ -78,8 +78,8 @@ class ExactPredictor:
         """Prepared parts of the rows: a few of them take longer than a prediction of one row."""
         return {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ExactPredictor, (self.kernel, self.rows, self.coefficients, self.dtype)
 
     def blocks(
         self, source: RowSource, *, engine: Engine, chunk_rows: int

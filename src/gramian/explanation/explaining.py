@@ -176,7 +176,7 @@ class _Shares:
         alike, weights, shares = (np.zeros(shape) for _ in range(3))
         mass = sum(each.weight for each in self._machines.machines)
         for each in self._machines.machines:
-            for terms in each.on(source).terms(each.rows(source).rows(where), each.model._engine()):
+            for terms in each.on(source).terms(each.rows(source).rows(where), each.engine):
                 c = each.weight * self._coefficients(terms.weights, where.start + terms.rows)
                 weights[terms.rows] += c
                 shares[terms.rows] += terms.values * c
@@ -192,7 +192,7 @@ class _Shares:
         for each in self._machines.machines:
             predictor = each.on(source)
             kept = tuple(np.zeros((n, k), dtype) for dtype in (np.intp, float, float, float))
-            for terms in predictor.terms(each.rows(source).rows(where), each.model._engine()):
+            for terms in predictor.terms(each.rows(source).rows(where), each.engine):
                 c = each.weight * self._coefficients(terms.weights, where.start + terms.rows)
                 shares = terms.values * c
                 ranked: Array = shares if self._by == SHARE else terms.values

@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.predictor import Predictor
-from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, class_labels
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.fit_inputs import read_rows
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError, listed, quoted
 from gramian.fast.probabilities import Calibration
@@ -27,7 +28,7 @@ from gramian.tables import EncodedRows
 from gramian.tables.input import checked_table
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import Boosted, RidgeMean, members_of
-from gramian.tables.serving import TableServer
+from gramian.tables.serving import TableServer, encoded_rows
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -47,7 +48,7 @@ class Machine:
     predictor: Predictor | ExactPredictor
     input: Input
     intercept: Float64Array
-    model: KernelEstimator
+    engine: Engine
 
     def rows(self, source: RowSource) -> RowSource:
         """Return rows as the kernel takes them."""
@@ -60,7 +61,7 @@ class Machine:
     def values(self, source: RowSource) -> Float64Array:
         """Return the weighted values of all rows, (n, outputs)."""
         made = self.rows(source)
-        blocks = self.on(source).blocks(made, engine=self.model._engine(), chunk_rows=PREDICT_ROWS)
+        blocks = self.on(source).blocks(made, engine=self.engine, chunk_rows=PREDICT_ROWS)
         found = [values for _, values in blocks]
         return self.weight * (np.concatenate(found) + self.intercept)
 
@@ -85,9 +86,8 @@ class Machines:
     def read(self, X: RowsLike) -> RowSource:
         """Return a user's rows as the machines take them: of a table encoded and scaled."""
         if isinstance(self.model, TableServer):
-            return map_rows(self.encoded(X), self.model.scaling_)
-        found: RowSource = self.model._rows(X, reset=False)
-        return found
+            return encoded_rows(self.model, X)
+        return read_rows(self.model, X)
 
     def encoded(self, X: RowsLike) -> EncodedRows:
         """Return the rows of a table as numbers, not scaled."""
@@ -160,7 +160,7 @@ def machines_of(model: BaseEstimator) -> Machines:
         check_is_fitted(model, "posterior_")
         spread, mean = np.asarray(model._y_std), np.asarray(model._y_mean)
         predictor = model.posterior_.predictor
-        one = Machine(1.0, predictor, Input.of(model), np.zeros(predictor.n_outputs), model)
+        one = Machine(1.0, predictor, Input.of(model), np.zeros(predictor.n_outputs), Engine(model.n_jobs))
         _check(one.predictor, model)
 
         def scaled(output: int) -> tuple[Map, ...]:
@@ -181,7 +181,7 @@ def machines_of(model: BaseEstimator) -> Machines:
 def _machine(weight: float, model: BaseEstimator) -> Machine:
     predictor: Any = getattr(model, "predictor_", None)
     _check(predictor, model)
-    return Machine(weight, predictor, Input.of(model), np.asarray(model.intercept_), model)
+    return Machine(weight, predictor, Input.of(model), np.asarray(model.intercept_), Engine(model.n_jobs))
 
 
 def _check(predictor: Any, model: BaseEstimator) -> None:

@@ -22,9 +22,9 @@ class Graph:
         self.onnx = onnx
         self.nodes: list[Any] = []
         self._outer = outer
-        self._taken: frozenset[str] = frozenset(taken) if outer is None else outer._taken
+        self.taken: frozenset[str] = frozenset(taken) if outer is None else outer.taken
         self.initializers: list[Any] = [] if outer is None else outer.initializers
-        self._names: dict[Any, str] = {} if outer is None else outer._names
+        self.names: dict[Any, str] = {} if outer is None else outer.names
 
     def __call__(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         prefix = "" if self._outer is None else "tile_"
@@ -34,7 +34,7 @@ class Graph:
 
     def free(self, name: str) -> str:
         """Return a name, with underscores behind it if it is taken."""
-        while name in self._taken:
+        while name in self.taken:
             name += "_"
         return name
 
@@ -47,12 +47,12 @@ class Graph:
         array: Array = np.asarray(values)
         content = tuple(array.ravel().tolist()) if array.dtype == object else array.tobytes()
         key = content, array.dtype.str, array.shape
-        if key not in self._names:
-            self._names[key] = self.free(f"constant_{len(self.initializers)}")
+        if key not in self.names:
+            self.names[key] = self.free(f"constant_{len(self.initializers)}")
             made = self.onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
-            made.name = self._names[key]
+            made.name = self.names[key]
             self.initializers.append(made)
-        return self._names[key]
+        return self.names[key]
 
     def info(self, name: str, dtype: DTypeLike, shape: list[str | int]) -> Any:
         """Return the description of an input or output; ``str`` is the type of text."""

@@ -219,7 +219,7 @@ def _maps(model: BaseEstimator) -> tuple[OutputMap, ...]:
     if hasattr(model, "target_"):
         return tuple(model.target_.outputs)
     same = OutputMap(NONE, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0)
-    return (same,) * len(model.model_._spread)
+    return (same,) * model.model_.predictor_.n_outputs
 
 
 def _back(maps: tuple[OutputMap, ...], fast: Any) -> Float64Array:

@@ -20,6 +20,7 @@ from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, RowsLike
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
+from gramian.estimator.fitting import remove
 from gramian.estimator.overflow_checks import finite_values
 from gramian.estimator.rows import checked_rows, checked_values
 from gramian.estimator.summaries import Evidence
@@ -307,7 +308,7 @@ class FastKernelModel(KernelEstimator):
     def _predict_by(self, predictor: FastPredictor) -> Callable[[Array], Any]:
         """Return ``predict`` of this model with another predictor, for arrays, on one thread."""
         model: Any = copy(self)
-        vars(model).pop("feature_names_in_", None)
+        remove(model, "feature_names_in_")
         model.predictor_, model.n_jobs = predictor, 1
         return model.predict
 

@@ -50,6 +50,7 @@ class ProcessParameters:
     def of(cls, model: KernelEstimator, phases: Phases = silent) -> Self:
         """Return the checked parameters of an estimator; ``phases`` is told of the phases of its fit."""
         setup = FitSetup.of(model, phases)
+        setup = replace(setup, kernel=replace(setup.kernel, kernel=without_noise(model.kernel)[0]))
         if model.calibration not in ("loo", None):
             raise InputError(
                 f"calibration={model.calibration!r} is unknown. Give 'loo', which scales deviations of new "

@@ -75,9 +75,9 @@ class Posterior:
         """Predictor that has a gradient: the exact mean or φ(x)ᵀβ, since neighbours jump."""
         return fold(self.features, self.beta) if self.mean is None else self.mean
 
-    def __getstate__(self) -> dict[str, object]:
+    def __reduce__(self) -> tuple[type[Posterior], tuple[object, ...]]:
         # The predictor's weights are computed again on demand.
-        return {name: v for name, v in self.__dict__.items() if name != "predictor"}
+        return Posterior, (self.features, self.factor, self.beta, self.mean, self.near)
 
     def __call__(self, X: Rows, engine: Engine) -> Float64Array:
         """Return the mean, shape (n, outputs), from kernel rows alone. Time O(n (route + m d))."""

@@ -25,9 +25,7 @@ from gramian.estimator.fit_inputs import plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.mixins import Regressor
-from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.progress import shown_phases
-from gramian.estimator.sklearn_kernels import without_noise
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
@@ -205,10 +203,6 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             self._keep(fit.state())
             self._flat = targets.flat
             return self
-
-    @property
-    def _kernel_parameters(self) -> KernelParameters:
-        return replace(super()._kernel_parameters, kernel=without_noise(self.kernel)[0])
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Return the planned sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""

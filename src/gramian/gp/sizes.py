@@ -181,6 +181,6 @@ def _asked_builder(chosen: Any) -> Builder:
             f"and have landmarks. Choose one of {', '.join(names)}, or an instance such as "
             "gramian.MultiResolution(root_rank=300, rank=50, n_blocks=80)." + did_you_mean(chosen, names)
         )
-    builder: Any = chosen._builder()  # type: ignore[attr-defined]
+    builder: Any = chosen.builder()  # type: ignore[attr-defined]
     made: Builder = replace(builder, oversampling=1.0) if hasattr(builder, "oversampling") else builder
     return made

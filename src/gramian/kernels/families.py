@@ -45,34 +45,36 @@ class _Stationary(_Lengthscale):
 
 
 class EuclideanKernel(_Stationary):
-    """Base of kernels of r² = ‖(x − z)/ℓ‖₂², for which a family defines ``_map``.
+    """Base of kernels of r² = ‖(x − z)/ℓ‖₂², for which a family defines ``map_tile``.
 
-    A family may also set ``_factor``, which r² is multiplied by before, and ``_slope``. The page "Where do I
-    add …" of the documentation has an example.
+    A family may also set ``distance_factor``, which r² is multiplied by before, and ``slope``. The page
+    "Where do I add …" of the documentation has an example.
     """
 
-    #: The map receives a tile of ``_factor`` · r².
-    _factor = 1.0
+    #: The map receives a tile of ``distance_factor`` · r².
+    distance_factor = 1.0
     #: sup |dk/d(r²)|, by which an error of r² enters k. Every family also has r²·|dk/d(r²)| < 1.
-    _slope = 1.0
+    slope = 1.0
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
-        return EuclideanColumns(Z, work, self._scales(Z), self._factor, self._map, slope=self._slope)
+        return EuclideanColumns(
+            Z, work, self._scales(Z), self.distance_factor, self.map_tile, slope=self.slope
+        )
 
     @abstractmethod
-    def _map(self, t: FloatArray) -> None:
-        """Turn a tile of ``_factor`` · r² into kernel values, in place."""
+    def map_tile(self, t: FloatArray) -> None:
+        """Turn a tile of ``distance_factor`` · r² into kernel values, in place."""
 
 
 @dataclass(frozen=True)
 class Gaussian(EuclideanKernel):
     """k(x, z) = exp(−‖(x − z)/ℓ‖²/2); scikit-learn's ``rbf`` with gamma = 1/(2ℓ²)."""
 
-    _factor = -0.5
-    _slope = 0.5
+    distance_factor = -0.5
+    slope = 0.5
 
-    def _map(self, t: FloatArray) -> None:
+    def map_tile(self, t: FloatArray) -> None:
         exp_in_place(t)
 
 
@@ -80,9 +82,9 @@ class Gaussian(EuclideanKernel):
 class Exponential(EuclideanKernel):
     """k(x, z) = exp(−‖(x − z)/ℓ‖₂), the Matérn kernel with ν = 1/2 (BBF's "Laplacian")."""
 
-    _slope = float("inf")
+    slope = float("inf")
 
-    def _map(self, t: FloatArray) -> None:
+    def map_tile(self, t: FloatArray) -> None:
         np.sqrt(t, out=t)
         _exp_negative(t)
 
@@ -104,10 +106,10 @@ class Matern(EuclideanKernel):
         object.__setattr__(self, "nu", float(self.nu))
 
     @property
-    def _slope(self) -> float:  # type: ignore[override]
+    def slope(self) -> float:  # type: ignore[override]
         return {0.5: float("inf"), 1.5: 3.0 / 2.0, 2.5: 5.0 / 6.0}[self.nu]
 
-    def _map(self, t: FloatArray) -> None:
+    def map_tile(self, t: FloatArray) -> None:
         t *= 2.0 * self.nu
         np.sqrt(t, out=t)
         if self.nu == 0.5:
@@ -126,14 +128,14 @@ class Matern(EuclideanKernel):
 class RationalQuadratic(EuclideanKernel):
     """k(x, z) = (1 + ‖(x − z)/ℓ‖²/(2·shape))^(−shape), a scale mixture of Gaussians."""
 
-    _slope = 0.5
+    slope = 0.5
     shape: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "shape", positive_number("shape", self.shape))
 
-    def _map(self, t: FloatArray) -> None:
+    def map_tile(self, t: FloatArray) -> None:
         t *= 0.5 / self.shape
         np.log1p(t, out=t)
         t *= -self.shape
@@ -144,7 +146,7 @@ class RationalQuadratic(EuclideanKernel):
 class Cauchy(EuclideanKernel):
     """k(x, z) = 1/(1 + ‖(x − z)/ℓ‖²)."""
 
-    def _map(self, t: FloatArray) -> None:
+    def map_tile(self, t: FloatArray) -> None:
         t += 1.0
         np.reciprocal(t, out=t)
 
@@ -159,17 +161,17 @@ class Laplacian(_Stationary):
 
 
 class _Dot(_Lengthscale):
-    def _map(self, t: FloatArray) -> None:
+    def map_tile(self, t: FloatArray) -> None:
         """Leave the product as it is, for the linear kernel."""
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
-        return DotColumns(Z, work, self._scales(Z), self._map)
+        return DotColumns(Z, work, self._scales(Z), self.map_tile)
 
     def diagonal(self, X: Rows) -> Float64Array:
         X = as_rows(X, "X")
         values = squared_norms(X, self._scales(X) ** -2.0)
-        self._map(values)
+        self.map_tile(values)
         return values
 
 
@@ -199,7 +201,7 @@ class Polynomial(_Dot):
             )
         object.__setattr__(self, "offset", float(offset))
 
-    def _map(self, t: FloatArray) -> None:
+    def map_tile(self, t: FloatArray) -> None:
         t += self.offset
         if self.degree > MULTIPLIED_DEGREE:
             np.power(t, self.degree, out=t)

@@ -43,7 +43,7 @@ def stacked_grams(kernel: Kernel, points: Array, dtype: DTypeLike = np.float64) 
 
 
 def _euclidean(kernel: EuclideanKernel, points: Array, dtype: np.dtype[Any]) -> FloatArray:
-    scale = np.sqrt(abs(kernel._factor)) / lengthscale_array(kernel.lengthscale, points.shape[2])
+    scale = np.sqrt(abs(kernel.distance_factor)) / lengthscale_array(kernel.lengthscale, points.shape[2])
     with np.errstate(over="ignore", invalid="ignore"):
         about = np.asarray((points - points[:, :1]) * scale, dtype)
         norms = np.einsum("bmd,bmd->bm", about, about)
@@ -56,9 +56,9 @@ def _euclidean(kernel: EuclideanKernel, points: Array, dtype: np.dtype[Any]) -> 
     np.maximum(tile, 0.0, out=tile)
     diagonal = np.arange(points.shape[1])
     tile[:, diagonal, diagonal] = 0.0
-    if kernel._factor < 0:
+    if kernel.distance_factor < 0:
         np.negative(tile, out=tile)
-    kernel._map(tile)
+    kernel.map_tile(tile)
     return np.asarray(tile)
 
 

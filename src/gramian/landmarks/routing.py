@@ -37,11 +37,11 @@ class Partition(ABC):
         return self
 
     @abstractmethod
-    def _row_numbers(self, n_features: int) -> int:
+    def row_numbers(self, n_features: int) -> int:
         """Return the numbers that one row needs in the work space of a tile."""
 
     @abstractmethod
-    def _route_tile(self, X: Rows) -> IntArray:
+    def route_tile(self, X: Rows) -> IntArray:
         """Return the block of each row of a tile."""
 
     def route(self, X: Rows, engine: Engine | None = None) -> IntArray:
@@ -56,9 +56,9 @@ class Partition(ABC):
         if self.n_blocks > 1:
 
             def fill(rows: slice) -> None:
-                labels[rows] = self._route_tile(X[rows])
+                labels[rows] = self.route_tile(X[rows])
 
-            tiles = row_slices(n, tile_rows(self._row_numbers(d), np.dtype(np.float32).itemsize))
+            tiles = row_slices(n, tile_rows(self.row_numbers(d), np.dtype(np.float32).itemsize))
             (engine or Engine(1)).run(fill, tiles)
         return labels
 
@@ -121,10 +121,10 @@ class CenterPartition(Partition):
         levels = tuple(np.unique(level[blocks], return_inverse=True)[1] for level in self.ancestors)
         return CenterPartition(self.centers[blocks], levels)
 
-    def _row_numbers(self, n_features: int) -> int:
+    def row_numbers(self, n_features: int) -> int:
         return max(self.n_blocks, n_features + 1)
 
-    def _route_tile(self, X: Rows) -> IntArray:
+    def route_tile(self, X: Rows) -> IntArray:
         if sp.issparse(X) and not self._by_zero:
             X = X.toarray()  # the tile has room for it
         with np.errstate(over="ignore", invalid="ignore"):
@@ -194,10 +194,10 @@ class FeaturePartition(Partition):
         """Return the partition with k(·, Z) of this kernel value."""
         return replace(self, columns=kernel.against(self.landmarks, self.columns.dtype))
 
-    def _row_numbers(self, n_features: int) -> int:
+    def row_numbers(self, n_features: int) -> int:
         return self.columns.n_columns + self.n_blocks
 
-    def _route_tile(self, X: Rows) -> IntArray:
+    def route_tile(self, X: Rows) -> IntArray:
         return np.asarray((self.columns(X) @ self.weights).argmax(axis=1))
 
 
@@ -227,10 +227,10 @@ class BisectionPartition(Partition):
         """Number of leaves."""
         return len(self.thresholds) + 1
 
-    def _row_numbers(self, n_features: int) -> int:
+    def row_numbers(self, n_features: int) -> int:
         return n_features
 
-    def _route_tile(self, X: Rows) -> IntArray:
+    def route_tile(self, X: Rows) -> IntArray:
         points = X
         if not sp.issparse(X):
             d, dtype = X.shape[1], self.directions.dtype

@@ -160,7 +160,8 @@ class Metric:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Metric):
             return NotImplemented
-        pairs = zip(self._arrays(), other._arrays(), strict=True)
+        mine, others = ((one.scales, one.matrix, one.spreads) for one in (self, other))
+        pairs = zip(mine, others, strict=True)
         return all(
             (a is None) == (b is None) and (a is None or b is None or np.array_equal(a, b)) for a, b in pairs
         )
@@ -173,9 +174,6 @@ class Metric:
         most = np.argsort(-self.importances, kind="stable")[:3]
         shares = ", ".join(f"{j}: {self.importances[j]:.0%}" for j in most)
         return f"<Metric of {self.n_features} features, {kind}; importances {shares}>"
-
-    def _arrays(self) -> tuple[Float64Array | None, ...]:
-        return self.scales, self.matrix, self.spreads
 
 
 def _numbers(name: str, value: Any, ndim: int) -> Float64Array:

@@ -98,9 +98,9 @@ def check_answer(model: Any) -> None:
     ask, answer = next(iter(found.items()))
     outputs = answer.size // ROWS if ask != "transform" else answer.shape[1]
     for name in OF_OUTPUTS:
-        if name in vars(model):
+        if hasattr(model, name):
             check_shape(name, getattr(model, name), (outputs,))
-    calibration = vars(model).get("calibration_")
+    calibration = getattr(model, "calibration_", None)
     if isinstance(calibration, np.ndarray):
         check_shape("calibration_", calibration, (outputs, 2))
     if hasattr(model, "rank_") and ask == "transform" and not hasattr(model, "eigenvalues_"):

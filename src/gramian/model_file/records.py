@@ -34,9 +34,7 @@ class PartRecords(Values):
     @property
     def plain(self) -> Values:
         """Converter with the same arrays for parameters from users: finite numbers, no fitted parts."""
-        values = Values(self.arrays, self.room)
-        values._names = self._names
-        return values
+        return Values(self.arrays, self.room, self._names)
 
     def write_model(self, model: BaseEstimator) -> dict[str, Any]:
         """Return class, parameters and learned attributes of a fitted estimator."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from inspect import signature
 from typing import Any, TypeVar
 
 import numpy as np
@@ -63,9 +64,14 @@ class AllowedBytes:
 class Values:
     """Converter of values to JSON and back; arrays are kept in ``arrays`` under their own names."""
 
-    def __init__(self, arrays: dict[str, Array], room: AllowedBytes | None = None) -> None:
+    def __init__(
+        self,
+        arrays: dict[str, Array],
+        room: AllowedBytes | None = None,
+        names: dict[int, str] | None = None,
+    ) -> None:
         self.arrays, self.room = arrays, room or AllowedBytes()
-        self._names: dict[int, str] = {}
+        self._names: dict[int, str] = {} if names is None else names
 
     def write(self, where: str, value: object) -> Any:
         """Return JSON for a value; ``where`` names it in the error for one that has none."""
@@ -144,7 +150,7 @@ class Values:
 
     def read_params(self, kind: type[Made], stored: Mapping[str, Any]) -> Made:
         """Return a new estimator with the stored parameters and defaults for missing ones."""
-        return self._made(kind, kind._get_param_names(), stored)  # type: ignore[attr-defined]
+        return self._made(kind, signature(kind).parameters, stored)
 
     def _made(self, kind: type[Made], known: Iterable[str], stored: Mapping[str, Any]) -> Made:
         unknown = sorted(set(stored) - set(known))

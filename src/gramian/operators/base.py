@@ -123,8 +123,8 @@ class SymmetricOperator(Operator):
         """Return the n diagonal entries of K̃."""
 
     @abstractmethod
-    def _solution(self, y: Float64Array, alpha: float) -> Solution:
-        """Solve (K̃ + alpha·I) a = y for checked arguments."""
+    def solve_quietly(self, y: Float64Array, alpha: float) -> Solution:
+        """Solve (K̃ + alpha·I) a = y for checked arguments, without a warning."""
 
     @abstractmethod
     def _logdet(self, alpha: float) -> float:
@@ -202,7 +202,7 @@ class SymmetricOperator(Operator):
         y = self._checked(y, "y")
         if not np.isfinite(y).all():
             raise InputError("y contains NaN or infinity. Drop or impute those rows first.")
-        found = self._solution(y, alpha)
+        found = self.solve_quietly(y, alpha)
         target = ridge_tolerance(np.float64)
         if found.status is Status.DIRECT and found.residual > target:
             warnings.warn(

@@ -164,21 +164,22 @@ class BlockOperator(SymmetricOperator):
     def _block_rows(self, s: int) -> IntArray:
         return self.levels[-1].rows(s)
 
-    def _solution(self, y: Float64Array, alpha: float) -> Solution:
-        return self._solver().solve(y, alpha)
+    def solve_quietly(self, y: Float64Array, alpha: float) -> Solution:
+        """Solve (K̃ + alpha·I) a = y for checked arguments, without a warning."""
+        return self.algebra.solve(y, alpha)
 
     def _logdet(self, alpha: float) -> float:
-        return self._solver().logdet(alpha)
+        return self.algebra.logdet(alpha)
 
     def _leverages(self, alpha: float) -> Float64Array:
-        return self._solver().leverages(alpha)
+        return self.algebra.leverages(alpha)
 
     def eigvalsh(self) -> Float64Array:
         """Return min(n, R) eigenvalues of K̃ as built (nothing clipped), descending.
 
         They include every nonzero one, and so the negative ones of an indefinite core.
         """
-        values = self._solver().eigenvalues()
+        values = self.algebra.eigenvalues()
         count = min(self.shape[0], self.rank)
         largest = values[np.argsort(np.abs(values))[::-1][:count]]
         padded = np.concatenate([largest, np.zeros(count - len(largest))])
@@ -194,9 +195,12 @@ class BlockOperator(SymmetricOperator):
 
     def __getstate__(self) -> dict[str, Any]:
         # Factorisations may be larger than the operator and are rebuilt on demand.
-        return {**self.__dict__, "_algebra": None}
+        state: Any = super().__getstate__()
+        return {**state, "_algebra": None}
 
-    def _solver(self) -> Algebra:
+    @property
+    def algebra(self) -> Algebra:
+        """The algebra of K̃ + alpha·I, made when it is first needed."""
         if self._algebra is None:
             engine, limit = self._engine, self.direct_limit
             if self.core is None:

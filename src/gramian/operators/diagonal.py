@@ -11,7 +11,7 @@ import scipy.linalg as la
 from gramian._budget import format_bytes
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError
-from gramian.operators.algebra import require_direct
+from gramian.operators.algebra import Algebra, require_direct
 from gramian.operators.base import SymmetricOperator
 from gramian.operators.block import BlockOperator
 from gramian.solvers.solution import Solution, relative_residual
@@ -72,7 +72,7 @@ class DiagonalPlus(SymmetricOperator):
         self.added: Float64Array = np.asarray(values, np.float64)
         self.excess_ = 0.0
         self._clipped = 0.0
-        self._scaled: tuple[float, Float64Array, BlockOperator] | None = None
+        self._scaled: tuple[float, Float64Array, Algebra] | None = None
 
     @classmethod
     def matching(cls, operator: BlockOperator, exact: Float64Array) -> DiagonalPlus:
@@ -123,7 +123,8 @@ class DiagonalPlus(SymmetricOperator):
 
     def __getstate__(self) -> dict[str, Any]:
         # The scaled bases are larger than the operator and are rebuilt on demand.
-        return {**self.__dict__, "_scaled": None, "_clipped": 0.0}
+        state: Any = super().__getstate__()
+        return {**state, "_scaled": None, "_clipped": 0.0}
 
     def _block_rows(self, s: int) -> IntArray:
         return self.operator.block_rows(s)
@@ -137,35 +138,36 @@ class DiagonalPlus(SymmetricOperator):
         out[i, j] += self.added[rows[i]]
         return out
 
-    def _solution(self, y: Float64Array, alpha: float) -> Solution:
+    def solve_quietly(self, y: Float64Array, alpha: float) -> Solution:
+        """Solve (K̃ + D + alpha·I) a = y for checked arguments, without a warning."""
         scale, inner = self._factored(alpha)
-        found = inner._solution(_times(scale, y), 1.0)
-        self._clipped = inner.clipped_
+        found = inner.solve(_times(scale, y), 1.0)
+        self._clipped = inner.clipped
         a = _times(scale, found.value)
-        if inner.clipped_:
+        if inner.clipped:
             # Keep the residual of the scaled system: only that system knows what was clipped.
             return replace(found, value=a)
         return replace(found, value=a, residual=relative_residual(y - self._product(a) - alpha * a, y))
 
     def _logdet(self, alpha: float) -> float:
         scale, inner = self._factored(alpha)
-        value = inner._logdet(1.0) - 2.0 * float(np.log(scale).sum())
-        self._clipped = inner.clipped_
+        value = inner.logdet(1.0) - 2.0 * float(np.log(scale).sum())
+        self._clipped = inner.clipped
         return value
 
     def _leverages(self, alpha: float) -> Float64Array:
         # 1 − alpha·diag((K̃ + D + alpha·I)⁻¹), the inverse being S (S K̃ S + I)⁻¹ S.
         scale, inner = self._factored(alpha)
-        found = 1.0 - alpha * scale**2 * (1.0 - inner._leverages(1.0))
-        self._clipped = inner.clipped_
+        found = 1.0 - alpha * scale**2 * (1.0 - inner.leverages(1.0))
+        self._clipped = inner.clipped
         return found
 
-    def _factored(self, alpha: float) -> tuple[Float64Array, BlockOperator]:
+    def _factored(self, alpha: float) -> tuple[Float64Array, Algebra]:
         # Kept for the last alpha only, because the scaled bases are as large as those of K̃.
         if self._scaled is None or self._scaled[0] != alpha:
             self._scaled = None
             scale = 1.0 / np.sqrt(self.added + alpha)
-            self._scaled = alpha, scale, self.operator.scaled(scale)
+            self._scaled = alpha, scale, self.operator.scaled(scale).algebra
         return self._scaled[1:]
 
 

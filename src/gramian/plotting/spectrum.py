@@ -17,6 +17,7 @@ from gramian.compression.features import FeatureMap
 from gramian.compression.storage import operator_of
 from gramian.data.source import ArraySource, RowSource, sample_rows
 from gramian.engine import Engine
+from gramian.estimator.fit_inputs import read_rows
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.gp.regressor import GaussianProcessRegressor
@@ -255,21 +256,20 @@ def _opened(
     model: BaseEstimator, X: RowsLike, rng: np.random.Generator
 ) -> tuple[RowSource, Kernel, FeatureMap | None]:
     """Return the rows as the model sees them, its kernel, and the bases of its K̃."""
-    if isinstance(model, Approximation):
-        check_is_fitted(model, "features_")
-        source = model._paired_rows(X)
-        features = bound(model.features_, source)
-        return source, features.kernel, features
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
-        return model._prepared(X), model.kernel_, model.posterior_.features
-    if not isinstance(model, RIDGES):
+        return Input.of(model).over(read_rows(model, X)), model.kernel_, model.posterior_.features
+    if not isinstance(model, (Approximation, *RIDGES)):
         raise InputError(
             f"model has type {type(model).__name__}; expected a fitted approximation, ridge model or "
             "Gaussian process. Pass for example gramian.MEKA().fit(X) or gramian.KernelRidge().fit(X, y)."
         )
-    check_is_fitted(model, "predictor_")
-    source = Input.of(model).over(model._paired_rows(X))
+    check_is_fitted(model, "features_" if isinstance(model, Approximation) else "predictor_")
+    source = model._paired_rows(X)
+    if isinstance(model, Approximation):
+        features = bound(model.features_, source)
+        return source, features.kernel, features
+    source = Input.of(model).over(source)
     kernel = Precomputed(source.matrix) if isinstance(source, StoredRows) else model.kernel_
     if isinstance(model.predictor_, ExactPredictor):
         return source, kernel, None

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.cells import CATEGORY, DATE
 from gramian.data.source import ArraySource
-from gramian.estimator.answers import probabilities
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.fit_inputs import read_rows
 from gramian.exceptions import GramianError
 from gramian.explanation import explain
 from gramian.kernels.precomputed import StoredRows
@@ -82,7 +82,7 @@ def rows_to_inspect(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Ins
         return _of_table(model, X, numbers)
     if isinstance(model, TableServer) or not isinstance(model, KernelEstimator):
         return None
-    source = model._rows(X, reset=False)
+    source = read_rows(model, X)
     if isinstance(source, StoredRows):
         return None
     rows = source.take(numbers)
@@ -149,11 +149,12 @@ def _of_table(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Inspected
 
     def predict(changed: Array) -> Float64Array:
         scaled = ArraySource(np.asarray(model.scaling_.apply(changed)))
-        values = np.asarray(model.model_._decision(scaled))
         if isinstance(model, TabularClassifier):
-            found = probabilities(values)
+            found = np.asarray(model.model_.predict_proba(scaled))
             return found[:, 1:] if found.shape[1] == 2 else found
-        return np.asarray(model._back(values), np.float64).reshape(len(changed), -1)
+        values, target = np.reshape(model.model_.predict(scaled), (len(changed), -1)), model.target_
+        found = np.asarray(target.backward(values if target.many else values[:, 0]), np.float64)
+        return found.reshape(len(changed), -1)
 
     used, shares = [], []
     means = {

@@ -14,6 +14,7 @@ from gramian._typing import Array, Float64Array
 from gramian.compression.features import BlockSizes
 from gramian.compression.plan import Plan
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.summaries import Evidence
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
 from gramian.plotting.alpha_path import AlphaPathDisplay
@@ -45,16 +46,21 @@ def pictures_of(model: BaseEstimator, judged: Judgement | None, *, seed: int = 0
     if judged is not None:
         yield from of_predictions(judged, last, seed)
     yield from of_importances(last)
-    last = next(iter(behind(last)), last)
-    stated = last._evidence()
+    last, stated = stated_by(last)
     yield from of_blocks(stated.blocks)
-    yield from of_spectrum(last, seed)
+    yield from of_spectrum(last, stated, seed)
     yield from of_path(last)
     if stated.plan is not None:
         yield from of_phases(stated.plan)
 
 
-def of_path(model: BaseEstimator) -> Iterator[Picture]:
+def stated_by(model: Any) -> tuple[KernelEstimator, Evidence]:
+    """Return the model, or the first of those behind a model of tables, and what it states about itself."""
+    last = next(iter(behind(model)), model)
+    return last, last._evidence()
+
+
+def of_path(model: Any) -> Iterator[Picture]:
     """Yield the errors of each alpha of a cross-validated ridge model."""
     if isinstance(model, KernelRidgeCV) and len(np.asarray(model.cv_results_["alphas"])) > 1:
         figure, ax = axes((6.4, 3.8))
@@ -100,9 +106,12 @@ def of_blocks(blocks: BlockSizes) -> Iterator[Picture]:
         )
 
 
-def of_spectrum(model: KernelEstimator, seed: int) -> Iterator[Picture]:
-    """Yield the eigenvalues of :func:`spectrum`."""
-    found = spectrum(model, seed)
+def of_spectrum(model: KernelEstimator, stated: Evidence, seed: int) -> Iterator[Picture]:
+    """Yield the eigenvalues of the principal components, or those of :func:`spectrum`."""
+    if isinstance(model, KernelPCA):
+        found: Any = model.eigenvalues_, "the components", "Eigenvalues of the components."
+    else:
+        found = spectrum(stated, seed)
     if found is None:
         return
     values, of, caption = found
@@ -119,15 +128,12 @@ def of_spectrum(model: KernelEstimator, seed: int) -> Iterator[Picture]:
     yield draw_svg(figure, f"Spectrum of {of}", caption + tail)
 
 
-def spectrum(model: KernelEstimator, seed: int) -> tuple[Float64Array, str, str] | None:
+def spectrum(stated: Evidence, seed: int) -> tuple[Float64Array, str, str] | None:
     """Return eigenvalues, largest first, their source, and a caption; None if there are none.
 
-    They belong to the core that couples the blocks, or to the principal components, or else to the kernel on
-    the landmarks (support vectors, training rows) of the block with the most, at most 1,500. Time O(1500³).
+    They belong to the core that couples the blocks, or else to the kernel on the landmarks (support vectors,
+    training rows) of the block with the most, at most 1,500. Time O(1500³).
     """
-    if isinstance(model, KernelPCA):
-        return np.asarray(model.eigenvalues_, np.float64), "the components", "Eigenvalues of the components."
-    stated = model._evidence()
     core, kernel = stated.core, stated.kernel
     if core is not None and core.size <= MOST_EIGENVALUES:
         return _descending(core.to_dense()), "the core", f"The core couples {len(core.ranks):,} blocks."

@@ -147,7 +147,7 @@ def of_shares(judged: Judgement) -> Iterator[Picture]:
 
 def of_trials(model: BaseEstimator) -> Iterator[Picture]:
     """Yield the validation errors of the settings that the search of a model of tables compared."""
-    trials = getattr(vars(model).get("search_"), "trials", ())
+    trials = getattr(getattr(model, "search_", None), "trials", ())
     if len(trials) < 2:
         return
     ordered = sorted(trials, key=lambda each: each.error)[:MOST_TRIALS]

@@ -19,6 +19,7 @@ from gramian._random import as_generator
 from gramian._typing import Array, RandomState, RowsLike
 from gramian.data.tables import as_table
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fit_inputs import read_rows
 from gramian.exceptions import GramianError, InputError
 from gramian.explanation import explain
 from gramian.plotting.explanation import ExplanationDisplay
@@ -26,9 +27,16 @@ from gramian.reporting.document import Section, code, document, paragraph, wrapp
 from gramian.reporting.drawing import Picture, axes, check_drawing, draw_svg
 from gramian.reporting.effects import of_effects, segments
 from gramian.reporting.inspected import rows_to_inspect
-from gramian.reporting.judging import Judgement, behind, judge
+from gramian.reporting.judging import Judgement, judge
 from gramian.reporting.model_page import both_sides, judged_facts, tiles_of
-from gramian.reporting.pictures import of_blocks, of_importances, of_path, of_phases, of_spectrum
+from gramian.reporting.pictures import (
+    of_blocks,
+    of_importances,
+    of_path,
+    of_phases,
+    of_spectrum,
+    stated_by,
+)
 from gramian.reporting.prediction_pictures import of_predictions, of_shares, of_trials
 from gramian.summary.html import facts_table, grid_table
 from gramian.tables.serving import TableServer
@@ -118,8 +126,8 @@ def report(
     return path
 
 
-def _judge(model: BaseEstimator, X: RowsLike, y: ArrayLike, seed: int) -> Judgement:
-    rows = as_table(X) if isinstance(model, TableServer) else model._rows(X, reset=False)
+def _judge(model: Any, X: Any, y: Any, seed: int) -> Judgement:
+    rows = as_table(X) if isinstance(model, TableServer) else read_rows(model, X)
     given = None if y is None else np.asarray(y)
     if given is not None and len(given) != rows.shape[0]:
         raise InputError(
@@ -193,11 +201,10 @@ def _explanation_picture(model: BaseEstimator, X: Any, number: int, *, worst: bo
     return draw_svg(display.figure_, f"Row {number:,}", f"{which}: the points most like it, and its columns.")
 
 
-def _inside(model: BaseEstimator, seed: int) -> Iterator[Picture]:
-    last = next(iter(behind(model)), model)
-    stated = last._evidence()
+def _inside(model: Any, seed: int) -> Iterator[Picture]:
+    last, stated = stated_by(model)
     yield from of_blocks(stated.blocks)
-    yield from of_spectrum(last, seed)
+    yield from of_spectrum(last, stated, seed)
     if stated.plan is not None:
         yield from of_phases(stated.plan)
 

@@ -272,15 +272,15 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         return plan_sums(replace(setup, kernel=kernel), source, n_outputs, float(alphas.min()))[0]
 
     @property
-    def _kernel_parameters(self) -> KernelParameters:
-        given = super()._kernel_parameters
-        # A kernel of which only gamma was given is "rbf".
+    def _named_kernel(self) -> Any:
+        """The kernel, which is "rbf" if only gamma was given."""
         named = is_auto(self.kernel) and (self.gammas is not None or self.gamma not in (None, AUTO))
-        return replace(given, kernel="rbf") if named else given
+        return "rbf" if named else self.kernel
 
     def _setup(self, phases: Phases = silent) -> tuple[FitSetup, tuple[str, ...]]:
         """Return the setup of a fit, and the names of the parameters that are "auto"."""
         setup = FitSetup.of(self, phases)
+        setup = replace(setup, kernel=replace(setup.kernel, kernel=self._named_kernel))
         asked = automatic(setup.kernel)
         return usual_setup(setup, asked), asked
 
@@ -320,7 +320,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     def _given_gammas(self) -> Float64Array | None:
         if self.gammas is None:
             return None
-        gammas, kernel = positive_numbers("gammas", self.gammas), self._kernel_parameters.kernel
+        gammas, kernel = positive_numbers("gammas", self.gammas), self._named_kernel
         if not isinstance(kernel, str) or self._precomputed or kernel in WITHOUT_GAMMA:
             raise InputError(
                 f"gammas was given with kernel={kernel!r}, which has no gamma to choose. Pass a name "

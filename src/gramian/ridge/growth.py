@@ -109,14 +109,14 @@ class Territory:
             if new.any():
                 picked = rows[np.flatnonzero(new)]
                 count = int(picked.shape[0])
-                found = found._with(picked, found.rng.random((count,)), count)
+                found = found.with_rows(picked, found.rng.random((count,)), count)
         return found
 
     def joined(self, other: Territory) -> Territory:
         """Return the territory with the rows that another one keeps."""
         if other.rows is None or other.keys is None:
             return self
-        return self._with(other.rows, other.keys, other.n_new)
+        return self.with_rows(other.rows, other.keys, other.n_new)
 
     def cleared(self) -> Territory:
         """Return the territory without rows, once blocks were made from them."""
@@ -135,7 +135,8 @@ class Territory:
         assert self.rows is not None
         return float(np.mean(residual_shares(features, self.rows, engine) <= self.threshold)) >= KNOWN_SHARE
 
-    def _with(self, rows: Rows, keys: Float64Array, count: int) -> Territory:
+    def with_rows(self, rows: Rows, keys: Float64Array, count: int) -> Territory:
+        """Return the territory with more rows of these keys, ``count`` of them since the last growth."""
         if self.rows is not None and self.keys is not None:
             stack: Any = sp.vstack if sp.issparse(rows) else np.concatenate
             rows, keys = stack([self.rows, rows]), np.concatenate([self.keys, keys])

@@ -75,7 +75,7 @@ def plan_sums(
         plan = auto_plan(found, alpha, work, resources)
     else:
         exact = isinstance(setup.approximation, str) and setup.approximation == "exact"
-        builder = MultiResolutionBuilder.root_only(work.n_rows) if exact else method_of(setup)._builder()
+        builder = MultiResolutionBuilder.root_only(work.n_rows) if exact else method_of(setup).builder()
         plan = make_plan(
             builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
             work,

@@ -40,6 +40,10 @@ from gramian.ridge.partial_fit import (
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.remote import lazily
 
+#: Learned attributes of both ridge models that a model file keeps, and references to rows that it leaves out.
+LEARNED = (*TRAINED, *INPUT, *CHOSEN, "stages_", "n_rows_seen_", "n_blocks_")
+LEFT_OUT = ("_fit_data",)
+
 
 def _decision(self: RidgeEstimator, X: RowsLike) -> Float64Array:
     source = self._rows(X, reset=False)
@@ -143,8 +147,8 @@ class KernelRidge(Regressor, RidgeEstimator):
     (True, 'multiresolution')
     """
 
-    _learns = (*TRAINED, *INPUT, *CHOSEN, "stages_", "n_rows_seen_", "n_blocks_")
-    _left_out = ("_fit_data",)
+    _learns = LEARNED
+    _left_out = LEFT_OUT
 
     alpha: float | str = 1.0
     _: KW_ONLY
@@ -271,8 +275,8 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
     (True, (3, 10))
     """
 
-    _learns = KernelRidge._learns
-    _left_out = KernelRidge._left_out
+    _learns = LEARNED
+    _left_out = LEFT_OUT
 
     alpha: float | str = 1.0
     _: KW_ONLY

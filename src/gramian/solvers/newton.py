@@ -170,7 +170,7 @@ class Newton:
         first multiplied by ``sharpness``, which is below 1 if the start is near the minimum.
         """
         if not isinstance(loss, Proximal):
-            return self._stage(objective, start, outputs, loss)[0]
+            return self.stage(objective, start, outputs, loss)[0]
         return self._proximal(objective, start, outputs, loss, sharpness)
 
     def _proximal(
@@ -191,7 +191,7 @@ class Newton:
             rough = least_tol if last else STAGE_TOLERANCE * best * best
             inner = replace(self, tol=min(STAGE_TOLERANCE, max(least_tol, rough)))
             most = 0.5 * self.tol if last and not self.coarse else np.inf
-            found, missed = inner._stage(objective, here, outputs[live], loss, most)
+            found, missed = inner.stage(objective, here, outputs[live], loss, most)
             losses, gaps = objective.anchor(found.point, outputs[live], loss)
             passes += found.iterations + 1
             for i, j in enumerate(live):
@@ -214,7 +214,7 @@ class Newton:
                 loss = loss.sharper(max(SHRINK, least / loss.rho))
         return Minimum(NewtonPoint.joined(points), values, gap, passes)
 
-    def _stage(
+    def stage(
         self, objective: NewtonObjective, start: NewtonPoint, outputs: Array, loss: Loss, most: float = np.inf
     ) -> tuple[Minimum, Float64Array]:
         """Return a minimum, and :meth:`unstationary` of its gradients, at most ``most`` of the objective."""

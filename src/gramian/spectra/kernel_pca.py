@@ -305,7 +305,7 @@ def _features_plan(
     else:
         method = method_of(setup)
     return make_plan(
-        method._builder().settle(source, kernel, dtype=resources.dtype, rng=rng, engine=engine),
+        method.builder().settle(source, kernel, dtype=resources.dtype, rng=rng, engine=engine),
         Workload.of(source, 1),
         resources,
         reason="many rows: landmarks for the components" if setup.automatic else AS_ASKED,

@@ -85,7 +85,7 @@ class DCSVCParameters:
                 LEAST_BYTES,
             )
         return cls(
-            InputParameters(model._kernel_parameters, model.standardize),
+            InputParameters(KernelParameters.given(model), model.standardize),
             positive_number("C", model.C),
             bool(model.fit_intercept),
             whole_number("leaf_size", model.leaf_size, 2),
@@ -95,7 +95,7 @@ class DCSVCParameters:
             whole_number("max_iter", model.max_iter, 1),
             one_of("tile_dtype", model.tile_dtype, TILE_DTYPES),
             budget,
-            model._engine(),
+            Engine(model.n_jobs),
             model.random_state,
         )
 

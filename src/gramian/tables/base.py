@@ -23,6 +23,7 @@ from gramian.data.mapped import map_rows
 from gramian.data.tables import as_table
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.fitting import remove
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import ResourceParameters
 from gramian.estimator.progress import shown_bar, shown_phases
@@ -46,10 +47,10 @@ from gramian.tables.importance.permutation import (
 )
 from gramian.tables.input import checked_table, rows_in_time, weighted_rows
 from gramian.tables.mapped_target import MappedTarget
-from gramian.tables.ridge_mean import members_of
+from gramian.tables.ridge_mean import members_of, values_of
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.search import Setting, TableSearchResult, n_held_out, round_sizes, search_settings
-from gramian.tables.serving import TableServer
+from gramian.tables.serving import TableServer, encoded_rows
 from gramian.tables.small_problem import POWERS, SmallProblem, usual_point
 from gramian.tables.subset import SubsetTable
 from gramian.tables.summary import choice_facts, last_plan, trial_grids
@@ -164,7 +165,7 @@ class TabularModel(TableServer, KernelEstimator):
             groups=place_of(as_table(X), "groups", groups),
         )
         self.n_features_in_ = len(self.columns_.columns)
-        self.__dict__.pop("feature_names_in_", None)  # left from an earlier fit
+        remove(self, "feature_names_in_")  # left from an earlier fit
         if self.columns_.named:
             self.feature_names_in_ = np.asarray(self.columns_.column_names, object)
         return EncodedRows(self.columns_, X)
@@ -390,5 +391,5 @@ class TabularModel(TableServer, KernelEstimator):
 
     def _values(self, X: RowsLike) -> Float64Array:
         with one_blas_thread():  # set once for all members
-            source = read_once(self._encoded(X))  # first, as it raises before a fit
-            return np.asarray(self.model_._decision(source))
+            source = read_once(encoded_rows(self, X))  # first, as it raises before a fit
+            return values_of(self.model_, source)

@@ -23,7 +23,7 @@ from gramian.fast.compress import compress_rows
 from gramian.fast.cost import Cost
 from gramian.fast.fidelity import Fidelity
 from gramian.tables import Scaling, TableColumns
-from gramian.tables.serving import ClassAnswers, NumberAnswers, TableServer
+from gramian.tables.serving import ClassAnswers, NumberAnswers, TableServer, encoded_rows
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -73,14 +73,18 @@ class FastTable(TableServer, KernelEstimator):
             model.feature_names_in_ = np.asarray(columns.column_names, object)
         return model
 
-    def _taken_from(self, model: TableServer, fast: Any) -> None:
-        for name in ("n_features_in_", "feature_names_in_", *TableServer._learns):
-            if name in vars(model):
-                setattr(self, name, getattr(model, name))
-        self.model_ = fast.set_params(teacher=None)  # it has learned the teacher's values
+    @classmethod
+    def in_place_of(cls, model: TableServer, fast: Any) -> Self:
+        """Return the model with the columns and scales of a table model, and a fast model of its values."""
+        made = cls.of(model.columns_, model.scaling_, fast.set_params(teacher=None))  # it has learned them
+        if hasattr(model, "feature_importances_"):
+            made.feature_importances_ = model.feature_importances_
+            made.feature_importances_std_ = model.feature_importances_std_
+            made.importances_reason_ = model.importances_reason_
+        return made
 
-    def _values(self, X: RowsLike) -> Float64Array:
-        source = self._encoded(X)
+    def _values(self, X: Any) -> Float64Array:
+        source = encoded_rows(self, X)
         blocks = [self._asked(source.rows(where)) for where in row_slices(source.shape[0], BLOCK_ROWS)]
         return np.concatenate(blocks)
 
@@ -144,12 +148,11 @@ def compressed_regressor(
         targets = NumberTargets(y, source.shape[0])
         own = np.asarray(targets[slice(0, source.shape[0])])[numbers]
         given = model.target_.forward(own if model.target_.many else own[:, 0])
-    fast = FastTabularRegressor()
     rows = np.asarray(source.take(numbers), np.float64)
     options = {"random_state": seed, "n_jobs": model.n_jobs, **options}
     if options.get("unlabelled") is not None:
         options["unlabelled"] = model.transform_rows(options["unlabelled"])
-    fast._taken_from(model, compress_rows(model.model_, rows, given, cost, options))
+    fast = FastTabularRegressor.in_place_of(model, compress_rows(model.model_, rows, given, cost, options))
     fast.target_, fast._flat = model.target_, model._flat
     return fast
 
@@ -172,19 +175,19 @@ def compressed_classifier(
             f"{'the model' if y is None else 'y'}), so a fast model could not predict it. Pass rows of all "
             "classes, for example the training rows."
         )
-    fast = FastTabularClassifier()
     options = {"random_state": seed, "n_jobs": model.n_jobs, **options}
     if options.get("unlabelled") is not None:
         options["unlabelled"] = model.transform_rows(options["unlabelled"])
     learn = options.pop("learn", "teacher" if y is None else "auto")
-    fast._taken_from(model, compress_rows(model.model_, rows, labels, cost, options | {"learn": learn}))
+    student = compress_rows(model.model_, rows, labels, cost, options | {"learn": learn})
+    fast = FastTabularClassifier.in_place_of(model, student)
     fast.classes_ = model.classes_
     return fast
 
 
 def _lesson(model: BaseEstimator, X: RowsLike) -> tuple[RowSource, IntArray, int]:
     """Return the encoded rows, the numbers of the rows to learn from, and a seed."""
-    source = model._encoded(X)
+    source = encoded_rows(model, X)
     n, d = source.shape
     rng = as_generator(model.random_state)
     most = max(2, parse_bytes(model.memory_budget) // (8 * COPIES * max(d, 1)))

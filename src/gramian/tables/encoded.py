@@ -42,15 +42,14 @@ class EncodedRows:
         self._own = own
         self.columns, self._given, self._table = columns, X, as_table(X)
         self._order = columns.order(self._table)
+        source = X if frame_kind(X) is None and isinstance(X, RowSource | TableSource) else None
         #: Bytes of an encoded row, and about as much for the cells that it is made from.
         self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * self._table.shape[1]
-        if frame_kind(X) is not None or not isinstance(X, RowSource | TableSource):
-            return
-        self.row_bytes += getattr(X, "row_bytes", 0)
-        for name in ("reads_ahead", "read_bytes", "target"):
-            if getattr(X, name, None) is not None:
-                setattr(self, name, getattr(X, name))
-        identity = getattr(X, "identity", None)
+        self.row_bytes += getattr(source, "row_bytes", 0)
+        self.reads_ahead: bool = getattr(source, "reads_ahead", False)
+        self.read_bytes: int = getattr(source, "read_bytes", 0)
+        self.target: Any = getattr(source, "target", None)
+        identity = getattr(source, "identity", None)
         if identity is not None:  # a frame has none: the fingerprint hashes its rows
             self.identity = ("encoded", columns.feature_names, identity)
 

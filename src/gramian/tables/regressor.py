@@ -39,7 +39,7 @@ from gramian.tables.input import checked_table
 from gramian.tables.intervals import CHOSEN
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.scoring import HeldOutScore
-from gramian.tables.serving import NumberAnswers
+from gramian.tables.serving import NumberAnswers, encoded_rows
 from gramian.tables.summary import interval_fact
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
 from gramian.tables.training.spread import learned_spread
@@ -334,7 +334,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         z = self._values(X)
         if self.spread_ is None:
             return z, np.ones_like(z)
-        source, unit, engine = self._encoded(X), np.empty_like(z), Engine(self.n_jobs)
+        source, unit, engine = encoded_rows(self, X), np.empty_like(z), Engine(self.n_jobs)
         for where in row_slices(len(z), PREDICT_ROWS):
             unit[where] = self.spread_.of(np.asarray(source.rows(where)), z[where], engine)
         return z, unit

@@ -16,6 +16,7 @@ from gramian.compression.plan import Plan
 from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values, probabilities
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.fit_inputs import read_rows
 from gramian.fast.probabilities import Calibration
 from gramian.kernels import Kernel
 from gramian.metric.metric import Metric
@@ -79,7 +80,7 @@ class RidgeMean(BaseEstimator):
         check_is_fitted(self, "members_")
         return self
 
-    def _decision(self, X: RowsLike) -> Float64Array:
+    def values(self, X: Any) -> Float64Array:
         """Return f, or the log odds of classes, shape (n, outputs)."""
         check_is_fitted(self, "members_")
         boosted = None
@@ -90,7 +91,7 @@ class RidgeMean(BaseEstimator):
             if not hasattr(self, "classes_") and self.share_ == 1.0:
                 return boosted
         parts = [
-            weight * each._decision(X) for weight, each in zip(self.weights_, self.members_, strict=True)
+            weight * values_of(each, X) for weight, each in zip(self.weights_, self.members_, strict=True)
         ]
         values = np.asarray(sum(parts[1:], parts[0]))
         if not hasattr(self, "classes_"):
@@ -102,17 +103,17 @@ class RidgeMean(BaseEstimator):
 
     def decision_function(self, X: RowsLike) -> Float64Array:
         """Return f or the log odds, shape (n, outputs), or (n,) if there is one output."""
-        return decision_values(self._decision(X))
+        return decision_values(self.values(X))
 
     def predict(self, X: RowsLike) -> Array:
         """Return f for a regression, or the likeliest class."""
-        values = self._decision(X)
+        values = self.values(X)
         return class_labels(values, self.classes_) if hasattr(self, "classes_") else decision_values(values)
 
     @available_if(lambda model: hasattr(model, "classes_"))
     def predict_proba(self, X: RowsLike) -> Float64Array:
         """Return the probability of each class, shape (n, classes)."""
-        return probabilities(self._decision(X))
+        return probabilities(self.values(X))
 
     @property
     def metric_(self) -> Metric:
@@ -155,6 +156,13 @@ def ridge_estimator(parameters: RidgeParameters, model: KernelModel) -> KernelRi
     made.n_features_in_ = parameters.input.metric.n_features
     made._restore({**model.state(), "_flat": model.predictor.n_outputs == 1})
     return made
+
+
+def values_of(numeric: RidgeMean | KernelEstimator, X: Any) -> Float64Array:
+    """Return the values (n, outputs) of a mean, or of the single numeric model that a table model has."""
+    if isinstance(numeric, RidgeMean):
+        return numeric.values(X)
+    return KernelModel.of(numeric).finite(read_rows(numeric, X), Engine(numeric.n_jobs))
 
 
 def members_of(model: BaseEstimator) -> list[tuple[float, KernelEstimator]]:

@@ -107,13 +107,8 @@ class TableServer(ABC):
         Use it to work on ``model_`` itself: its gradients, plots or export. The column names are
         ``columns_.feature_names``. Time and memory O(n · encoded columns).
         """
-        source = self._encoded(X)
+        source = encoded_rows(self, X)
         return np.asarray(source.rows(slice(0, source.shape[0])))
-
-    def _encoded(self, X: RowsLike) -> RowSource:
-        """Return the encoded and scaled rows of a table, computed as they are read."""
-        check_is_fitted(self, "model_")
-        return map_rows(EncodedRows(self.columns_, checked_table(self, X, reset=False)), self.scaling_)
 
     def predict_one(self, x: Any) -> Any:
         """Return the prediction of one row, a number, several, or a class.
@@ -139,6 +134,12 @@ class TableServer(ABC):
     @abstractmethod
     def _values(self, X: RowsLike) -> Float64Array:
         """Return the model's values, shape (n, outputs), computed in blocks of rows."""
+
+
+def encoded_rows(model: TableServer, X: Any) -> RowSource:
+    """Return the rows of a table as ``model_`` takes them: encoded and scaled as they are read."""
+    check_is_fitted(model, "model_")
+    return map_rows(EncodedRows(model.columns_, checked_table(model, X, reset=False)), model.scaling_)
 
 
 class NumberAnswers(TableServer):

@@ -19,9 +19,9 @@ class SubsetTable(TableSource):
     def __init__(self, table: TableSource, numbers: IntArray) -> None:
         self.shape, self.names = (len(numbers), table.shape[1]), table.names
         self._table, self._numbers = table, numbers
-        for name in ("reads_ahead", "read_bytes", "row_bytes"):
-            if hasattr(table, name):
-                setattr(self, name, getattr(table, name))
+        self.reads_ahead: bool = getattr(table, "reads_ahead", False)
+        self.read_bytes: int = getattr(table, "read_bytes", 0)
+        self.row_bytes: int = getattr(table, "row_bytes", 0)
 
     @property
     def named(self) -> bool:

@@ -242,7 +242,7 @@ def _mapped(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMa
         scores = ndtri(F)
     draft = OutputMap(how, 0.0, unit, 0.0, 1.0, -np.inf, np.inf, power, knots, scores)
     # Without bounds in the draft, the floor of the logarithm lets all training targets pass.
-    h = draft._h(y / unit)
+    h = draft.forward(y)
     centre = mean(h, weights)
     scale = float(np.sqrt(mean((h - centre) ** 2, weights)))
     if not scale > 0:  # the targets differ by less than rounding

@@ -159,7 +159,8 @@ class CSVStorage(ColumnarStorage):
         return self._parsers[piece.file].parse(text, piece.where[0], names, kinds)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_parsed": {}}
+        state: Any = super().__getstate__()
+        return {**state, "_parsed": {}}
 
 
 def _header(name: str, line: bytes, dialect: Dialect) -> tuple[str, ...]:

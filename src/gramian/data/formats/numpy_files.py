@@ -137,7 +137,8 @@ class NpzStorage(ArrayStorage):
         return np.frombuffer(data, array.dtype).reshape(-1, *array.shape[1:]).copy()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_streams": {}}
+        state: Any = super().__getstate__()
+        return {**state, "_streams": {}}
 
 
 def read_arrays(path: str | os.PathLike[str], names: Iterable[str] | None = None) -> dict[str, Array]:

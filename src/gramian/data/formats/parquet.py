@@ -59,7 +59,8 @@ class ParquetStorage(ColumnarStorage):
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_places": {}}
+        state: Any = super().__getstate__()
+        return {**state, "_places": {}}
 
 
 class _Place:

@@ -88,8 +88,8 @@ class BatchedLeaves:
         for leaf in leaves:
             part = slice(bounds[leaf], bounds[leaf + 1])
             np.matmul(rows[part], self._factors[leaf], out=tile[part])
-        (np.minimum if self._kernel._factor < 0 else np.maximum)(tile, 0.0, out=tile)
-        self._kernel._map(tile)
+        (np.minimum if self._kernel.distance_factor < 0 else np.maximum)(tile, 0.0, out=tile)
+        self._kernel.map_tile(tile)
         products = np.empty((n, self._forms.shape[2]), dtype)
         for leaf in leaves:
             part = slice(bounds[leaf], bounds[leaf + 1])
@@ -123,7 +123,7 @@ def batch_leaves(
     if quadratic and outputs * width**2 > FORM_GAIN * most * (outputs + 1):
         return None
     scale = np.broadcast_to(
-        np.sqrt(abs(plain._factor)) / lengthscale_array(plain.lengthscale, n_features), (n_features,)
+        np.sqrt(abs(plain.distance_factor)) / lengthscale_array(plain.lengthscale, n_features), (n_features,)
     )
     centres = np.zeros((len(leaves), n_features), dtype)
     factors = np.zeros((len(leaves), n_features + 2, width), dtype)
@@ -135,10 +135,10 @@ def batch_leaves(
             # Round the landmarks as the product will see them.
             b = ((points - centres[number].astype(np.float64)) * scale).astype(dtype).astype(np.float64)
             norms = squared_norms(b)
-            error = plain._slope * distance_error(norms / abs(plain._factor), n_features, dtype)
+            error = plain.slope * distance_error(norms / abs(plain.distance_factor), n_features, dtype)
             if not (error <= entry_tolerance(dtype)).all():
                 return None
-            sign = np.sign(plain._factor)
+            sign = np.sign(plain.distance_factor)
             factors[number, :, : len(b)] = sign * np.vstack([np.ones(len(b)), -2.0 * b.T, norms])
         forms[number] = _form(leaf, factor, width, quadratic).reshape(width, -1)
     return BatchedLeaves(plain, centres, scale.astype(dtype), factors, forms, outputs)

@@ -43,18 +43,18 @@ class CenterTree(Partition):
         """Number of leaves."""
         return int(self._starts[-1])
 
-    def _row_numbers(self, n_features: int) -> int:
-        return max(part._row_numbers(n_features) for part in (self.root, *self.children))
+    def row_numbers(self, n_features: int) -> int:
+        return max(part.row_numbers(n_features) for part in (self.root, *self.children))
 
-    def _route_tile(self, X: Rows) -> IntArray:
-        at = self.root._route_tile(X)
+    def route_tile(self, X: Rows) -> IntArray:
+        at = self.root.route_tile(X)
         leaf = self._starts[at]
         order = np.argsort(at, kind="stable")
         cuts = np.searchsorted(at[order], np.arange(len(self.children) + 1))
         for child, first, last in zip(self.children, cuts[:-1], cuts[1:], strict=True):
             if child.n_blocks > 1 and last > first:
                 rows = order[first:last]
-                leaf[rows] += child._route_tile(X[rows])
+                leaf[rows] += child.route_tile(X[rows])
         return leaf
 
 

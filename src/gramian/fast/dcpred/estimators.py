@@ -14,14 +14,14 @@ from gramian._checks import positive_number
 from gramian._numerics import narrowed
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
-from gramian.data.source import RowSource
 from gramian.estimator.answers import (
     PREDICT_ROWS,
     class_labels,
     decision_values,
     predicted_numbers,
 )
-from gramian.estimator.base import KernelEstimator, own_target, required_target
+from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fit_inputs import fit_rows
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
@@ -160,7 +160,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             parameters = DCPredParameters.of(self, positive_number("C", self.C), phases=phases)
             y = own_target(X, y)
-            rows = labelled_classes(_leaf_rows(self, X, y), y, sample_weight, self.class_weight)
+            rows = labelled_classes(fit_rows(self, X, y), y, sample_weight, self.class_weight)
             if rows.weights is not None and not rows.weights.any():
                 raise InputError("The weights of all rows are zero; at least one row must count.")
             targets, q = rows.targets, rows.n_outputs
@@ -253,7 +253,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
             cost = 0.5 / positive_number("alpha", self.alpha)
             parameters = DCPredParameters.of(self, cost, losses=("ridge",), phases=phases)
             y = own_target(X, y)
-            rows = labelled_numbers(_leaf_rows(self, X, y), y, sample_weight, "DCPredClassifier")
+            rows = labelled_numbers(fit_rows(self, X, y), y, sample_weight, "DCPredClassifier")
             numbers = rows.numbers
             wide = narrowed(numbers, np.float32).dtype == np.float64
             self._keep(fit_dcpred(rows, numbers.__getitem__, parameters, wide=wide).state())
@@ -268,15 +268,3 @@ class DCPredRegressor(Regressor, KernelEstimator):
         check_is_fitted(self, "model_")
         values = DCPredModel.of(self).values(self._rows(X, reset=False), self._engine())
         return predicted_numbers(values, flat=self._flat)
-
-
-def _leaf_rows(model: KernelEstimator, X: RowsLike, y: ArrayLike) -> RowSource:
-    """Return the checked training rows; refuse a precomputed kernel, whose rows cannot be clustered."""
-    required_target(model, y)
-    if model._precomputed:
-        raise InputError(
-            "kernel='precomputed' has no points, which the leaves are found by. Pass the rows and a "
-            "kernel's name, such as 'rbf'."
-        )
-    found: RowSource = model._rows(X, reset=True)
-    return found

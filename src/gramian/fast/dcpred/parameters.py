@@ -11,6 +11,7 @@ from gramian._checks import one_of, whole_number
 from gramian._phases import Phases, silent
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.center_tree import METHODS
 from gramian.fast.dcpred.training import LANDMARKS, DCPredSettings
@@ -35,6 +36,12 @@ class DCPredParameters:
         cls, model: KernelEstimator, cost: float, losses: tuple[str, ...] = LOSSES, phases: Phases = silent
     ) -> Self:
         """Return the parameters of an estimator; ``cost`` is C, and ``losses`` are those that it may have."""
+        kernel = KernelParameters.given(model)
+        if kernel.precomputed:
+            raise InputError(
+                "kernel='precomputed' has no points, which the leaves are found by. Pass the rows and a "
+                "kernel's name, such as 'rbf'."
+            )
         dtype = one_of("dtype", model.dtype, DTYPES)
         settings = DCPredSettings(
             n_leaves=_leaves(model.n_leaves),
@@ -51,8 +58,13 @@ class DCPredParameters:
             exact_rows=whole_number("exact_rows", model.exact_rows, 2),
             dtype=None if dtype == "auto" else np.dtype(dtype),
         )
-        scaling = InputParameters(model._kernel_parameters, model.standardize)
-        return cls(scaling, settings, model.random_state, model._engine(), phases)
+        return cls(
+            InputParameters(kernel, model.standardize),
+            settings,
+            model.random_state,
+            Engine(model.n_jobs),
+            phases,
+        )
 
 
 def _leaves(asked: Any) -> int:

@@ -218,7 +218,7 @@ def _distances(kernel: Kernel, Z: Rows, dtype: DTypeLike) -> Columns:
     scales = lengthscale_array(kernel.lengthscale, Z.shape[1])
     if isinstance(kernel, Laplacian):
         return CityblockColumns(Z, dtype, scales, leave)
-    return EuclideanColumns(Z, dtype, scales, 1.0, leave, slope=kernel._slope)
+    return EuclideanColumns(Z, dtype, scales, 1.0, leave, slope=kernel.slope)
 
 
 def _rooted(kernel: Kernel, t: FloatArray) -> FloatArray:
@@ -235,8 +235,8 @@ def _profile(kernel: Kernel, t: FloatArray) -> None:
     assert isinstance(kernel, EUCLIDEAN)
     with np.errstate(over="ignore"):  # an infinite distance, whose kernel value is zero
         np.multiply(t, t, out=t)
-        t *= kernel._factor
-    kernel._map(t)
+        t *= kernel.distance_factor
+    kernel.map_tile(t)
 
 
 @dataclass(frozen=True, slots=True)

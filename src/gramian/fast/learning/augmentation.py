@@ -121,14 +121,14 @@ class Pool:
         order, self._cells_rng, self._rng = children(rng, 3)
         self.lesson = lesson.some(order.permutation(len(lesson.rows)))
         self.center, self.spread, self.inverse = center, spread, inverse_spread(spread)
-        self._known = self._scaled(self.lesson)
+        self.known = self._scaled(self.lesson)
         self._two, self._Q = two_valued(lesson.rows), Q
 
     def joined(self, more: TrainingSet) -> Pool:
         """Return a pool that begins with more rows, of the same teacher."""
         pool = copy(self)
         pool.lesson = together([self.lesson, more])
-        pool._known = AugmentedRows.together([self._scaled(more), self._known])
+        pool.known = AugmentedRows.together([self._scaled(more), self.known])
         return pool
 
     @property
@@ -141,13 +141,13 @@ class Pool:
     def rows(self, count: int) -> AugmentedRows:
         """Return the first ``count`` rows, or as many as there are."""
         count = min(count, self.most)
-        blocks = [self._known]
-        missing = count - len(self._known.scaled)
+        blocks = [self.known]
+        missing = count - len(self.known.scaled)
         while missing > 0:
             blocks.append(self._block())
             missing -= len(blocks[-1].scaled)
-        self._known = AugmentedRows.together(blocks)
-        return self._known.some(count)
+        self.known = AugmentedRows.together(blocks)
+        return self.known.some(count)
 
     @cached_property
     def _cells(self) -> list[tuple[list[IntArray], Float64Array]]:

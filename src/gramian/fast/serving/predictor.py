@@ -52,8 +52,8 @@ class FastPredictor:
     weights: FloatArray
     kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"kept": {}}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FastPredictor, (self.projection, self.offset, self.router, self.forms, self.weights)
 
     @property
     def n_outputs(self) -> int:
@@ -104,7 +104,7 @@ class FastPredictor:
         def fill(rows: slice) -> None:
             # Rows far from the training rows may overflow to infinity or NaN; the caller checks for that.
             with np.errstate(over="ignore", invalid="ignore"):
-                work._chunk(X[rows], out[rows])
+                work.write(X[rows], out[rows])
 
         if len(X) == 1:
             out[0] = work.one(np.asarray(X[0], work.dtype))
@@ -152,7 +152,7 @@ class FastPredictor:
             self.weights.astype(dtype),
         )
 
-    def _chunk(self, X: Array, out: FloatArray) -> None:
+    def write(self, X: Array, out: FloatArray) -> None:
         """Write the values (n, outputs) of a few rows into ``out``."""
         n, r, leaves = len(X), len(self.offset), self.router.n_leaves
         if leaves == 1 and not self.n_units:

@@ -185,7 +185,8 @@ class Trees:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in CACHED}
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in CACHED}
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class ModelFactory:
         """Approximations for the last model, from large to small."""
         n = self.rows.n
         found = [of_sizes(sizes, n) for sizes in SIZES[not self.classifies :]]
-        builder: MultiResolutionBuilder | None = of_sizes(SHRUNK_SIZES, n)._builder()
+        builder: MultiResolutionBuilder | None = of_sizes(SHRUNK_SIZES, n).builder()
         while builder is not None and builder.n_levels > 1:
             found.append(_of_builder(builder))
             builder = shrink(builder)
