@@ -744,7 +744,7 @@ def test_rows_of_files_keep_their_target_and_name(tmp_path):
     assert rows.identity == ("encoded", ("0", "1"), source.identity)
     model = gm.KernelRidge(1e-3, gamma=1e-4, random_state=0).fit(rows)
     assert model.score(rows, y) > 0.9
-    assert not hasattr(EncodedRows(rows.columns, X), "target")
+    assert EncodedRows(rows.columns, X).target is None
 
 
 def test_a_million_rows_are_read_by_blocks():
