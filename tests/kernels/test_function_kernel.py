@@ -115,3 +115,18 @@ def test_functions_of_other_arguments_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=text):
         gm.KernelRidge(kernel=function, kernel_params=params).fit(X, X[:, 0])
+
+
+def truncated(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return max(0, 1 − r²/9), which is no kernel of two features or more."""
+    return np.maximum(0.0, 1.0 - cdist(A, B, "sqeuclidean") / 9.0)
+
+
+@pytest.mark.parametrize("given", [truncated, "precomputed"])
+def test_methods_without_landmarks_warn_too(given: object, X: np.ndarray) -> None:
+    rows = truncated(X, X) if given == "precomputed" else X
+    assert np.linalg.eigvalsh(truncated(X, X)).min() < -0.1
+    with pytest.warns(NumericalWarning, match="centred matrix of 40 rows is indefinite.*were clipped"):
+        gm.KernelPCA(2, kernel=given).fit(rows)
+    with pytest.warns(NumericalWarning, match="the kernel is indefinite: on 40 rows.*several optima"):
+        gm.DCSVC(kernel=given).fit(rows, X[:, 0] > 0.0)

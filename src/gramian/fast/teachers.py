@@ -96,26 +96,26 @@ def class_teacher(model: Any, classes: Array, engine: Engine, rows: Array) -> Ca
 Way = tuple[Callable[[Array], Any], "Array | None"]
 
 
-def _ways(model: Any, classes: Array, engine: Engine) -> list[Way]:
-    """Return the ways to ask a model for decision values, the most telling one first."""
-    order = _class_order(model, classes)
-    tiled = libsvm_values(model, engine)
+def _ways(teacher: Any, classes: Array, engine: Engine) -> list[Way]:
+    """Return the ways to ask a teacher for decision values, the most telling one first."""
+    order = _class_order(teacher, classes)
+    tiled = libsvm_values(teacher, engine)
     ways: list[Way] = [] if tiled is None else [(tiled, order)]
-    if hasattr(model, "predict_proba"):
-        ways.append((lambda rows: _odds(model.predict_proba(rows), len(classes)), order))
-    if hasattr(model, "decision_function"):
-        ways.append((model.decision_function, order))
-    if hasattr(model, "predict") and hasattr(model, "classes_"):
-        ways.append((_class_columns(model.predict, classes), None))
-    return ways or ([(model, order)] if callable(model) else [])
+    if hasattr(teacher, "predict_proba"):
+        ways.append((lambda rows: _odds(teacher.predict_proba(rows), len(classes)), order))
+    if hasattr(teacher, "decision_function"):
+        ways.append((teacher.decision_function, order))
+    if hasattr(teacher, "predict") and hasattr(teacher, "classes_"):
+        ways.append((_class_columns(teacher.predict, classes), None))
+    return ways or ([(teacher, order)] if callable(teacher) else [])
 
 
-def _like_predict(model: Any, ways: list[Way], classes: Array, rows: Array) -> Way:
+def _like_predict(teacher: Any, ways: list[Way], classes: Array, rows: Array) -> Way:
     """Return the first way whose likeliest class is that of ``predict``; failing that, the nearest one."""
-    told = np.asarray(model.predict(rows)).ravel()
-    apart = []
+    told, apart = None, []
     for ask, order in ways:
-        found = _ask(model, ask, rows)
+        found = _ask(teacher, ask, rows)  # first, since its error names the teacher
+        told = np.asarray(teacher.predict(rows)).ravel() if told is None else told
         found = found[:, None] if found.ndim == 1 else found
         if found.shape[1] != (1 if len(classes) == 2 else len(classes)):
             apart.append(1.0)  # such as a value for each pair of classes
@@ -144,19 +144,19 @@ def class_chances(model: Any, classes: Array, rows: Array) -> Float64Array | Non
     return found if order is None else found[:, order]
 
 
-def fitted_teacher(model: Any, rows: Array, targets: Array, weights: Array) -> Any:
+def fitted_teacher(teacher: Any, rows: Array, targets: Array, weights: Array) -> Any:
     """Fit a teacher to rows of these weights; warn if they differ and it takes none."""
     if (weights == weights[0]).all():
-        return model.fit(rows, targets)
-    if has_fit_parameter(model, "sample_weight"):
-        return model.fit(rows, targets, sample_weight=weights)
+        return teacher.fit(rows, targets)
+    if has_fit_parameter(teacher, "sample_weight"):
+        return teacher.fit(rows, targets, sample_weight=weights)
     warnings.warn(
-        f"The teacher {type(model).__name__} takes no sample_weight, so that it learns from the rows as if "
+        f"The teacher {type(teacher).__name__} takes no sample_weight, so that it learns from the rows as if "
         "all weighed the same. Choose one that takes it, or pass a fitted teacher.",
         UserWarning,
         stacklevel=6,
     )
-    return model.fit(rows, targets)
+    return teacher.fit(rows, targets)
 
 
 def number_teacher(model: Any, outputs: int, engine: Engine) -> Callable[[Array], Float64Array]:

@@ -120,6 +120,7 @@ class Scorer:
 
     def _judged(self, predicted: Array, true: Array, options: dict[str, Any]) -> float:
         """Return the scorer's number for predictions; raise if it cannot judge numbers."""
+        assert self._scorer is not None
         try:
             return float(self._scorer(_Identity(), predicted, true, **options))
         except (AttributeError, TypeError, ValueError) as error:

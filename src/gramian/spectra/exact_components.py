@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gramian._budget import format_bytes
-from gramian._numerics import descending_eigh
+from gramian._numerics import descending_eigh, warn_negative
 from gramian._phases import Progress
 from gramian._typing import Float64Array, Rows
 from gramian.engine import Engine
@@ -83,7 +83,11 @@ def exact_components(
         K -= means
         K -= means[:, None]
         K += means.mean()
-        values, vectors = descending_eigh(0.5 * (K + K.T), found)
+        values, vectors = descending_eigh(0.5 * (K + K.T), found if kernel.definite else n)
+        if not kernel.definite:
+            negative = float(-values[values < 0.0].sum())
+            warn_negative(negative, float(np.abs(values).sum()), f"The centred matrix of {n} rows")
+            values, vectors = values[:found], vectors[:, :found]
         solution = Solution(np.empty(0), Status.DIRECT, 0, 0.0, evaluations=n * n, bytes=need)
     else:
         operator = KernelOperator(kernel, rows, dtype=dtype, n_jobs=engine.n_jobs)

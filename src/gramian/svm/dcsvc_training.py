@@ -14,6 +14,7 @@ from sklearn.svm import SVC
 
 from gramian._budget import UNSEEN_BYTES, format_bytes, parse_bytes
 from gramian._checks import one_of, positive_number, whole_number
+from gramian._numerics import stored_tolerance
 from gramian._phases import Progress
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, Rows
@@ -25,7 +26,7 @@ from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.targets import ClassTargets
-from gramian.exceptions import AccuracyWarning, BudgetError, InputError
+from gramian.exceptions import AccuracyWarning, BudgetError, InputError, NumericalWarning
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.input import Input, InputParameters, scaled_input
@@ -40,6 +41,8 @@ LEAST_BYTES = 64 << 20
 PANEL_ROWS = 384
 #: Part of the budget that more threads than ``NOMINAL_THREADS`` may take for what BLAS and malloc keep.
 THREADS_SHARE = 0.25
+#: Rows whose kernel values are looked at, where the kernel may be indefinite. Chosen by hand.
+LOOK_ROWS = 256
 #: Steps of libsvm a row, at most: on 1,500 rows some seconds. Kernels of values up to 1 took up to 800 a row
 #: (C = 10,000); products of features of very different scales have no end.
 LEAF_STEPS = 1000
@@ -165,6 +168,21 @@ class DCSVCFit:
         }
 
 
+def _warn_if_indefinite(kernel: Kernel, rows: Rows) -> None:
+    """Warn if kernel values of some rows, spread evenly over all, have negative eigenvalues."""
+    some = rows[np.unique(np.linspace(0, rows.shape[0] - 1, LOOK_ROWS).astype(np.intp))]
+    values = np.linalg.eigvalsh(kernel(some, dtype=np.float64))
+    negative, total = float(-values[values < 0.0].sum()), float(np.abs(values).sum())
+    if negative > stored_tolerance() * total:
+        warnings.warn(
+            f"the kernel is indefinite: on {len(values)} rows its negative eigenvalues have the sum "
+            f"{-negative:.3g} (of magnitudes with sum {total:.3g}). The dual then has several optima, and "
+            "the model is one of them. Use a positive semi-definite kernel.",
+            NumericalWarning,
+            stacklevel=3,
+        )
+
+
 def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, progress: Progress) -> DCSVCFit:
     """Return the fit to labelled rows; ``progress`` is told of each leaf that is solved."""
 
@@ -181,6 +199,8 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, pro
     kernel, rng = asked.kernel.of(source, rows.weights), as_generator(asked.random_state)
     engine, memory = asked.shared_out()
     values = source.rows(slice(0, n))
+    if not kernel.definite:
+        _warn_if_indefinite(kernel, values)
     hierarchy = cluster_rows(values, kernel, asked.leaf_rows, asked.branching, rng, engine)
     merges = asked.merges(len(hierarchy.above))
     settings = PairSettings(
