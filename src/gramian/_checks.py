@@ -47,10 +47,9 @@ def numbers_of(name: str, values: ArrayLike | None, cure: str) -> Float64Array:
 Give one number for each row.
     """
     try:
-        array = np.asarray(values)
-        if array.dtype.kind == "c":
+        if np.iscomplexobj(values):
             raise TypeError("they are complex")
-        return np.asarray(array, np.float64)
+        return np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} cannot be read as numbers ({shortened(str(error))}). {cure}") from None
 

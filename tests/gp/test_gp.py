@@ -317,9 +317,9 @@ def test_parameters_are_checked(parameters, message):
 def test_questions_are_checked(small):
     with pytest.raises(gm.InputError, match="return_std and return_cov are both true"):
         small.predict(NEW, return_std=True, return_cov=True)
-    with pytest.raises(gm.InputError, match=r"theta=.* has shape \(2,\); expected 5 finite numbers"):
+    with pytest.raises(gm.InputError, match=r"theta=.* has shape \(2,\); expected 5 numbers"):
         small.log_marginal_likelihood([0.0, 0.0])
-    with pytest.raises(gm.InputError, match="expected 5 finite numbers"):
+    with pytest.raises(gm.InputError, match="expected 5 numbers"):
         small.log_marginal_likelihood(np.full(5, np.nan))
     with pytest.raises(gm.InputError, match="n_samples=0 must be a whole number"):
         small.sample_y(NEW, 0)

@@ -115,7 +115,12 @@ def _like_predict(teacher: Any, ways: list[Way], classes: Array, rows: Array) ->
     told, apart = None, []
     for ask, order in ways:
         found = _ask(teacher, ask, rows)  # first, since its error names the teacher
-        told = np.asarray(teacher.predict(rows)).ravel() if told is None else told
+        if told is None:
+            with warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", "X does not have valid feature names"
+                )  # they are in its order
+                told = np.asarray(teacher.predict(rows)).ravel()
         found = found[:, None] if found.ndim == 1 else found
         if found.shape[1] != (1 if len(classes) == 2 else len(classes)):
             apart.append(1.0)  # such as a value for each pair of classes
