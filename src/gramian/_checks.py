@@ -47,7 +47,7 @@ def numbers_of(name: str, values: ArrayLike | None, cure: str) -> Float64Array:
 Give one number for each row.
     """
     try:
-        if np.iscomplexobj(values):
+        if np.asarray(values).dtype.kind == "c":
             raise TypeError("they are complex")
         return np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:

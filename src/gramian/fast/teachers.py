@@ -117,9 +117,7 @@ def _like_predict(teacher: Any, ways: list[Way], classes: Array, rows: Array) ->
         found = _ask(teacher, ask, rows)  # first, since its error names the teacher
         if told is None:
             with warnings.catch_warnings():
-                warnings.filterwarnings(
-                    "ignore", "X does not have valid feature names"
-                )  # they are in its order
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
                 told = np.asarray(teacher.predict(rows)).ravel()
         found = found[:, None] if found.ndim == 1 else found
         if found.shape[1] != (1 if len(classes) == 2 else len(classes)):
