@@ -420,10 +420,14 @@ class TestRefusals:
         expected = streamed(ridge(fitted).set_params(alpha=3.0), X, Y).predict(X)
         np.testing.assert_allclose(other.values(ArraySource(X), Engine(1)), expected, atol=1e-12)
 
-    def test_a_class_says_what_its_streams_find(self):
-        assert gm.KernelRidge.predictor_.name == "predictor_"
+    def test_what_is_not_there_is_refused_in_python_s_words(self, rows, fitted):
+        X, Y, _ = rows
         with pytest.raises(AttributeError, match="'KernelRidge' object has no attribute 'rank_'"):
             _ = gm.KernelRidge().rank_
+        with pytest.raises(AttributeError, match="'KernelRidge' object has no attribute 'scaler_'"):
+            _ = ridge(fitted).partial_fit(X, Y).scaler_
+        with pytest.raises(AttributeError, match="this KernelRidge has no metric_"):
+            _ = ridge(fitted).partial_fit(X, Y).feature_importances_
 
 
 def clone_with(model, **parameters):

@@ -41,7 +41,8 @@ class FitSetup:
         Raises ``InputError`` where an instance of an approximation sets what only the estimator decides.
         """
         if isinstance(model.approximation, Approximation):
-            _refuse_ignored(model, model.approximation)
+            outer = {name: getattr(model, name) for name in OUTER}
+            _refuse_ignored(type(model).__name__, outer, model.approximation)
         return cls(
             KernelParameters.given(model),
             model.approximation,
@@ -74,15 +75,14 @@ class FitSetup:
         return replace(self, random_state=deepcopy(self.random_state))
 
 
-def _refuse_ignored(model: KernelEstimator, chosen: Approximation) -> None:
-    """Raise where the instance sets what only the outer estimator decides."""
+def _refuse_ignored(estimator: str, outer: dict[str, Any], chosen: Approximation) -> None:
+    """Raise where the instance sets what only the outer estimator, with these parameters, decides."""
     given, plain = chosen.get_params(deep=False), type(chosen)().get_params(deep=False)
     for name in OUTER:
-        inner, outer = given[name], getattr(model, name)
-        if inner is not outer and inner != plain[name] and inner != outer:
+        inner = given[name]
+        if inner is not outer[name] and inner != plain[name] and inner != outer[name]:
             kind = type(chosen).__name__
             raise InputError(
                 f"approximation={kind}({name}={inner!r}) would have no effect: {name} is taken from "
-                f"{type(model).__name__}. Write {type(model).__name__}({name}={inner!r}, "
-                f"approximation={kind}(...))."
+                f"{estimator}. Write {estimator}({name}={inner!r}, approximation={kind}(...))."
             )

@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from gramian._typing import Array, RowsLike
+from gramian._typing import Array
 from gramian.exceptions import InputError
 from gramian.reporting.judging import behind, named_columns
 
 
-def set_threads(model: Any, threads: int | None) -> None:
+def set_threads(model: BaseEstimator, threads: int | None) -> None:
     """Let a loaded estimator use this many threads; a table model predicts with the model inside it."""
     model.n_jobs = threads
     for each in behind(model):
         each.n_jobs = threads
 
 
-def check_answers(model: Any, coverage: float | None, probabilities: bool) -> None:
+def check_answers(model: BaseEstimator, coverage: float | None, probabilities: bool) -> None:
     """Raise, before rows are read, for output that the model cannot give."""
     last = model[-1] if isinstance(model, Pipeline) else model
     name = type(last).__name__
@@ -37,7 +38,7 @@ def check_answers(model: Any, coverage: float | None, probabilities: bool) -> No
         )
 
 
-def answers(model: Any, X: RowsLike, *, coverage: float | None, probabilities: bool) -> dict[str, Array]:
+def answers(model: BaseEstimator, X: Any, *, coverage: float | None, probabilities: bool) -> dict[str, Array]:
     """Return named columns: the prediction, the ends of an interval, a probability for each class."""
     last = model[-1] if isinstance(model, Pipeline) else model
     with named_columns():

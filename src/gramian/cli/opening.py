@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from gramian._budget import parse_bytes
@@ -70,7 +70,9 @@ def all_targets(rows: Opened) -> Array:
     return found[slice(0, len(found))]
 
 
-def rows_for(path: Path, model: Any, notes: dict[str, str], cells: CellOptions, target: str | None) -> Opened:
+def rows_for(
+    path: Path, model: BaseEstimator, notes: dict[str, str], cells: CellOptions, target: str | None
+) -> Opened:
     """Open a model's columns by name, or by position if the model or the file has no names.
 
     ``model`` is an estimator or a pipeline, ``notes`` those of its file: the cells that were missing values
@@ -89,7 +91,7 @@ def rows_for(path: Path, model: Any, notes: dict[str, str], cells: CellOptions, 
 
 
 def _rows_for(
-    path: Path, model: Any, notes: dict[str, str], cells: CellOptions, target: str | None
+    path: Path, model: BaseEstimator, notes: dict[str, str], cells: CellOptions, target: str | None
 ) -> Opened:
     first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
     target = target or notes.get("target") or None

@@ -92,13 +92,13 @@ def train(table: StoredTable, settings: TrainingOptions, until: float = math.inf
     return outcome
 
 
-def _hold_to(model: Any, pace: Pace) -> None:
+def _hold_to(model: TabularRegressor | TabularClassifier, pace: Pace) -> None:
     """Give a model the remaining time as its limit."""
     if pace.limited:
         model.set_params(time_limit=max(LEAST_SECONDS, pace.left))
 
 
-def choice(model: Any) -> dict[str, Any]:
+def choice(model: TabularRegressor | TabularClassifier) -> dict[str, Any]:
     """Return the kernel, metric, scaling and target transformation that a model's search chose.
 
     As parameters of the estimator; empty if there was no time to compare.
@@ -107,14 +107,18 @@ def choice(model: Any) -> dict[str, Any]:
     kept = next((trial for trial in found.trials if trial.kept), None)
     if kept is None:
         return {}
-    chosen = {"kernel": kept.setting.kernel, "metric": kept.metric, "scaling": kept.setting.scaling}
+    chosen: dict[str, Any] = {
+        "kernel": kept.setting.kernel,
+        "metric": kept.metric,
+        "scaling": kept.setting.scaling,
+    }
     if found.other is not None:
         # The model is a mean of two, and each has learned its own metric.
         chosen |= {"kernel": (kept.setting.kernel, found.other.point.kernel), "metric": model.metric}
     return chosen | ({"target": kept.setting.target} if isinstance(model, TabularRegressor) else {})
 
 
-def search_text(model: Any) -> str:
+def search_text(model: TabularRegressor | TabularClassifier) -> str:
     """Return the size of a fitted model's search as text."""
     found = model.search_
     return f"{found.n_judged:,} models on up to {found.n_rows:,} rows, {found.seconds:.1f} s"
@@ -132,7 +136,7 @@ def columns_facts(columns: TableColumns) -> list[tuple[str, str]]:
     return facts
 
 
-def _facts(model: Any, searched: str) -> list[tuple[str, str]]:
+def _facts(model: TabularRegressor | TabularClassifier, searched: str) -> list[tuple[str, str]]:
     found, setting = model.search_, model.search_.setting
     form = next((trial.metric for trial in found.trials if trial.kept), None) or "no"
     parts = [f"{setting.kernel} kernel with {form} metric"]

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 
 from gramian._budget import parse_bytes
 from gramian._typing import RowsLike
+from gramian.compression.plan import Plan
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimator import display
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
-from gramian.estimator.fitting import remove
 from gramian.estimator.matching import check_width, matched, names_known
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.summaries import Evidence, Fact, summary_of
+from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import StoredMatrix, StoredRows, check_kernel_matrix
 from gramian.kernels.resolve import PRECOMPUTED
@@ -49,6 +50,8 @@ class KernelEstimator(BaseEstimator):
 
     #: Learned attributes that a model file keeps; each class adds its own to those of its bases.
     _learns: tuple[str, ...] = ()
+    #: Attributes beside those, which a model file leaves out and the next fit replaces.
+    _holds: tuple[str, ...] = ()
     #: Attributes that pickles and copies leave out: references to training rows.
     _left_out: tuple[str, ...] = ()
 
@@ -57,7 +60,8 @@ class KernelEstimator(BaseEstimator):
     @classmethod
     def _learned_names(cls) -> tuple[str, ...]:
         """Return the learned attributes of this class and its bases."""
-        return tuple(name for kind in reversed(cls.__mro__) for name in vars(kind).get("_learns", ()))
+        kinds = reversed(cls.__mro__)
+        return tuple(dict.fromkeys(name for kind in kinds for name in getattr(kind, "_learns", ())))
 
     def _state(self) -> dict[str, Any]:
         """Return the learned attributes that a model file keeps, as far as this fit has them, by name."""
@@ -69,7 +73,8 @@ class KernelEstimator(BaseEstimator):
 
     def _keep(self, state: Mapping[str, Any]) -> None:
         """Make this the state that a fit has learned, in place of that of an earlier fit."""
-        remove(self, *self._learns)
+        for name in (*self._learns, *self._holds):
+            self.__dict__.pop(name, None)
         self._restore({**state})
 
     def __getstate__(self) -> Any:
@@ -139,7 +144,20 @@ class KernelEstimator(BaseEstimator):
     def _engine(self) -> Engine:
         return Engine(self.n_jobs)
 
-    def _rows(self, X: Any, *, reset: bool, y: Any = None, ensure_min_samples: int = 1) -> Any:
+    def _fit_rows(self, X: Any, y: Any, *, reset: bool = True) -> RowSource:
+        """Return the checked rows of a fit; with ``reset=False`` of rows that are added to earlier ones."""
+        required_target(self, y)
+        source: RowSource = self._rows(X, reset=reset)
+        return source
+
+    def _plan_fit(self, X: Any, y: Any, make: Callable[[RowSource, int], Plan]) -> Plan:
+        """Return ``make(rows, number of outputs)``; y may be None, for one output. Nothing is learned."""
+        with all_or_nothing(self, keep=False):
+            source: RowSource = self._rows(X, reset=True)
+            kind = ClassTargets if is_classifier(self) else NumberTargets
+            return make(source, 1 if y is None else kind(y, source.shape[0]).shape[1])
+
+    def _rows(self, X: Any, *, reset: bool, ensure_min_samples: int = 1) -> Any:
         """Check X and return a row source; a memmap is not copied, and read only where K is checked.
 
         With ``kernel="precomputed"`` X is K(X, X_train), square where ``reset`` is true; the source's rows

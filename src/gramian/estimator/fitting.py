@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -24,15 +23,15 @@ def all_or_nothing(estimator: BaseEstimator, *, keep: bool = True) -> Iterator[N
     """
     check_parameters(estimator)
     give_back_early()
-    before = dict(estimator.__dict__)
+    held = vars(estimator)
+    before = dict(held)
     done = False
     try:
         yield
         if keep:
             for name in ("predictor_", "posterior_", "intercept_", "_y_std"):
-                model = estimator.__dict__.get(name)
-                if model is not before.get(name):
-                    check_finite(model, type(estimator).__name__)
+                if held.get(name) is not before.get(name):
+                    check_finite(held.get(name), type(estimator).__name__)
         done = keep
     except np.linalg.LinAlgError as error:
         if isinstance(error, NumericalError):
@@ -44,32 +43,31 @@ def all_or_nothing(estimator: BaseEstimator, *, keep: bool = True) -> Iterator[N
         ) from error
     finally:
         if not done:
-            estimator.__dict__.clear()
-            estimator.__dict__.update(before)
+            held.clear()
+            held.update(before)
 
 
-def remove(estimator: BaseEstimator, *names: str) -> None:
-    """Remove those of these attributes that an estimator has, such as those of an earlier fit."""
-    for name in names:
-        estimator.__dict__.pop(name, None)
+def remove(estimator: BaseEstimator, name: str) -> None:
+    """Remove an attribute of an earlier fit, if there is one."""
+    vars(estimator).pop(name, None)
 
 
 #: Names of what a model learns by solving systems, in predictors of every kind.
 LEARNED = ("coefficients", "weights", "offsets", "predictor")
 
 
-def check_finite(model: Any, name: str) -> None:
-    """Raise where a predictor has coefficients that are not finite; ``name`` is the estimator's."""
-    if isinstance(model, np.ndarray):
-        if model.dtype.kind == "f" and not np.isfinite(model).all():
+def check_finite(learned: object, name: str) -> None:
+    """Raise where a predictor, or an array, is not finite; ``name`` is the estimator's."""
+    if isinstance(learned, np.ndarray):
+        if learned.dtype.kind == "f" and not np.isfinite(learned).all():
             raise NumericalError(
                 f"{name} ended with coefficients that are not finite: sums or kernel values overflowed, or "
                 "a solve diverged. Scale the features and targets, raise alpha (lower C), or pass "
                 "tile_dtype='float64'."
             )
-    elif isinstance(model, tuple | list):
-        for part in model:
+    elif isinstance(learned, tuple | list):
+        for part in learned:
             check_finite(part, name)
     else:
         for part in LEARNED:
-            check_finite(getattr(model, part, ()), name)
+            check_finite(getattr(learned, part, ()), name)

@@ -130,10 +130,11 @@ def class_facts(classes: Array) -> tuple[Fact, ...]:
 
 def state_grids(model: BaseEstimator) -> tuple[Grid, Grid]:
     """Return the parameters and the learned attributes; properties, which may compute, are left alone."""
-    names = sorted(name for name in vars(model) if name.endswith("_") and not name.startswith("_"))
-    return (
-        _values_grid("Parameters", model.get_params(deep=False)),
-        _values_grid("Learned attributes", {name: vars(model)[name] for name in names}),
+    learned = {
+        name: value for name, value in sorted(vars(model).items()) if name.endswith("_") and name[0] != "_"
+    }
+    return _values_grid("Parameters", model.get_params(deep=False)), _values_grid(
+        "Learned attributes", learned
     )
 
 

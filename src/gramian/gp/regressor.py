@@ -21,7 +21,6 @@ from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.conformal import share
-from gramian.estimator.fit_inputs import plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.mixins import Regressor
@@ -206,7 +205,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Return the planned sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""
-        return plan_fit(self, X, y, partial(plan_process, ProcessParameters.of(self)))
+        return self._plan_fit(X, y, partial(plan_process, ProcessParameters.of(self)))
 
     feature_importances_ = feature_importances_
     optimizer_report_ = property(attrgetter("learning_"))

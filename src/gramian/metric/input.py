@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from gramian.metric.learning import Round, learn_metric
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.metric.rounds import MakeRoundModel, RoundSetup
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 #: With fewer rows of positive weight nothing is learned: the held-out part would be a dozen rows.
 LEAST_ROWS = 60
@@ -54,7 +57,7 @@ class Input:
     rounds: tuple[Round, ...] | None = None
 
     @classmethod
-    def of(cls, model: Any) -> Self:
+    def of(cls, model: BaseEstimator) -> Self:
         """Return the input of a fitted estimator."""
         return cls(*(getattr(model, name, None) for name in INPUT))
 
@@ -147,7 +150,7 @@ def planned_input(asked: InputParameters, setup: FitSetup, source: RowSource) ->
     return Input(scaler, chosen)
 
 
-def _feature_importances(model: Any) -> Float64Array:
+def _feature_importances(model: BaseEstimator) -> Float64Array:
     """Share of each feature in the mean squared distance of two rows under ``metric_``, of sum 1."""
     # A stream whose rows wait chooses its metric here.
     found: Metric | None = getattr(model, "metric_", None)

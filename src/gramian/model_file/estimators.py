@@ -62,21 +62,21 @@ ROWS = 2
 OF_OUTPUTS = ("eigenvalues_", "_spread", "_center", "_y_std", "_y_mean")
 
 
-def is_known(model: Any) -> bool:
-    """Return whether a model file can hold this kind of model."""
-    return KNOWN.get(type(model).__name__) is type(model)
+def is_known(value: object) -> bool:
+    """Return whether a value is an estimator that a model file can hold."""
+    return KNOWN.get(type(value).__name__) is type(value)
 
 
-def check_learned(model: Any, learned: Mapping[str, Any]) -> None:
-    """Raise if learned attributes are not of their annotated types, or what predictions use is not finite."""
-    kind = type(model).__name__
-    check_parts(kind, type(model), learned, finite=False)
+def check_learned(made_by: type[Any], learned: Mapping[str, Any]) -> None:
+    """Raise if learned attributes are not of a class's types, or what predictions use is not finite."""
+    kind = made_by.__name__
+    check_parts(kind, made_by, learned, finite=False)
     for name in FINITE:
         if name in learned and not is_finite(learned[name]):
             raise ModelFileError(f"{name!r} of a {kind} holds NaN or infinity. {CURE}")
 
 
-def check_answer(model: Any) -> None:
+def check_answer(model: BaseEstimator) -> None:
     """Raise if a model that was read does not answer rows of ones, or not by its learned attributes.
 
     The answer needs scaler, metric, centres and landmarks of the same width, coefficients for each of them.

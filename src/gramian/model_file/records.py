@@ -67,7 +67,7 @@ class PartRecords(Values):
             if attribute not in known:
                 raise ModelFileError(f"{attribute!r} is not something that a {name} learns. {CURE}")
         learned = {key: self.read(value) for key, value in stored["learned"].items()}
-        check_learned(model, learned)
+        check_learned(KNOWN[name], learned)
         model._restore(learned)
         check_answer(model)
         set_feature_names(model, stored["feature_names"])  # behind the check, whose row has no names

@@ -20,7 +20,6 @@ from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_numbers
 from gramian.estimator.mixins import Regressor
@@ -190,7 +189,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         began = time.perf_counter()
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             alphas, gammas, y = self._given_alphas(), self._given_gammas(), own_target(X, y)
-            source = fit_rows(self, X, y)
+            source = self._fit_rows(X, y)
             sample = labelled_numbers(source, y, sample_weight)
             sample = sample.relative() if alphas is None else sample
             self._flat = sample.targets.flat
@@ -261,7 +260,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of one fit to all rows, with the first gamma."""
-        return plan_fit(self, X, y, self._planned)
+        return self._plan_fit(X, y, self._planned)
 
     def _planned(self, source: RowSource, n_outputs: int) -> Plan:
         gammas, setup = self._given_gammas(), self._setup()[0].planning()

@@ -11,46 +11,24 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, RowsLike
-from gramian.compression.plan import Plan
 from gramian.data.distributed import cluster_of, is_elsewhere
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import own_target
-from gramian.estimator.fit_inputs import fit_rows, opened, plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.progress import shown_phases
-from gramian.metric.input import INPUT, feature_importances_
+from gramian.metric.input import INPUT
 from gramian.ridge.choosing import CHOSEN, fit_ridge
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.parameters import RidgeParameters
-from gramian.ridge.partial_fit import (
-    RidgeEstimator,
-    add_rows,
-    check_named_classes,
-    forget,
-    has_rows,
-    if_streamable,
-    keep_fit,
-    merge,
-    next_rows,
-    of_streams,
-    ridge_evidence,
-)
-from gramian.ridge.planning import plan_ridge
+from gramian.ridge.partial_fit import RidgeEstimator, if_streamable, named_classes
 from gramian.ridge.remote import lazily
 
-#: Learned attributes of both ridge models that a model file keeps, and references to rows that it leaves out.
+#: Learned attributes of a ridge model.
 LEARNED = (*TRAINED, *INPUT, *CHOSEN, "stages_", "n_rows_seen_", "n_blocks_")
-LEFT_OUT = ("_fit_data",)
 
 
-def _decision(self: RidgeEstimator, X: RowsLike) -> Float64Array:
-    source = self._rows(X, reset=False)
-    return KernelModel.of(self).finite(source, self._engine(), cluster_of(source, self.engine))
-
-
-@of_streams
 @dataclass(eq=False, repr=False)
 class KernelRidge(Regressor, RidgeEstimator):
     r"""Kernel ridge regression: minimise Σ w_i (y_i − f(x_i))² + alpha ‖f‖², on a compressed kernel.
@@ -148,7 +126,6 @@ class KernelRidge(Regressor, RidgeEstimator):
     """
 
     _learns = LEARNED
-    _left_out = LEFT_OUT
 
     alpha: float | str = 1.0
     _: KW_ONLY
@@ -173,11 +150,10 @@ class KernelRidge(Regressor, RidgeEstimator):
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             given = X, own_target(X, y), sample_weight
-            X, y, sample_weight = opened(*given, engine=self.engine, labels=False)
-            rows = labelled_numbers(fit_rows(self, X, y, engine=self.engine), y, sample_weight)
+            rows = self._labelled(*given)
             model = fit_ridge(rows, RidgeParameters.of(self, phases))
             self._flat = rows.targets.flat
-            return keep_fit(self, model, *given)
+            return self._keep_fit(model, *given)
 
     @if_streamable
     def partial_fit(
@@ -229,15 +205,11 @@ class KernelRidge(Regressor, RidgeEstimator):
         ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at once.
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=False)
-            rows = labelled_numbers(next_rows(self, X, y), y, sample_weight, whole=False)
-            if not has_rows(self):
+            X, y, sample_weight = self._opened(X, own_target(X, y), sample_weight)
+            rows = labelled_numbers(self._next_rows(X, y), y, sample_weight, whole=False)
+            if not self._has_rows:
                 self._flat = rows.targets.flat
-            return add_rows(self, rows, phases, grow=grow_landmarks)
-
-    forget = forget
-    merge = merge
-    _decision = _decision
+            return self._add_rows(rows, phases, grow=grow_landmarks)
 
     def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
@@ -247,16 +219,7 @@ class KernelRidge(Regressor, RidgeEstimator):
             return lazily(self, X, "predict", shape, np.float64)
         return predicted_numbers(self._decision(X), flat=self._flat)
 
-    def plan(self, X: RowsLike | None, y: ArrayLike | None = None) -> Plan:
-        """Predict sizes and bytes of a fit, without fitting (``y`` gives the outputs)."""
-        X, y, _ = opened(X, y, None, engine=self.engine, labels=False)
-        return plan_fit(self, X, y, lambda *rows: plan_ridge(RidgeParameters.of(self), *rows))
 
-    feature_importances_ = feature_importances_
-    _evidence = ridge_evidence
-
-
-@of_streams
 @dataclass(eq=False, repr=False)
 class KernelRidgeClassifier(Classifier, RidgeEstimator):
     """Kernel ridge regression on targets ±1, one column per class; the largest value wins.
@@ -276,7 +239,6 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
     """
 
     _learns = LEARNED
-    _left_out = LEFT_OUT
 
     alpha: float | str = 1.0
     _: KW_ONLY
@@ -302,12 +264,10 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             given = X, own_target(X, y), sample_weight
-            X, y, sample_weight = opened(*given, engine=self.engine, labels=True)
-            source = fit_rows(self, X, y, engine=self.engine)
-            rows = labelled_classes(source, y, sample_weight, self.class_weight)
+            rows = self._labelled(*given)
             model = fit_ridge(rows, RidgeParameters.of(self, phases))
             self.classes_ = rows.targets.classes
-            return keep_fit(self, model, *given)
+            return self._keep_fit(model, *given)
 
     @if_streamable
     def partial_fit(
@@ -331,15 +291,12 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         ``class_weight="balanced"``, which needs all labels at once.
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=True)
-            source = next_rows(self, X, y)
-            self.classes_ = check_named_classes(self, classes)
+            X, y, sample_weight = self._opened(X, own_target(X, y), sample_weight)
+            source = self._next_rows(X, y)
+            known = getattr(self, "classes_", None)
+            self.classes_ = named_classes(classes, known, fixed=self._has_rows)
             rows = labelled_classes(source, y, sample_weight, self.class_weight, self.classes_)
-            return add_rows(self, rows, phases, grow=grow_landmarks)
-
-    forget = forget
-    merge = merge
-    _decision = _decision
+            return self._add_rows(rows, phases, grow=grow_landmarks)
 
     def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
@@ -357,11 +314,3 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         labels, source = partial(class_labels, classes=self.classes_), self._rows(X, reset=False)
         cluster = cluster_of(source, self.engine)
         return KernelModel.of(self).classes(source, self._engine(), labels, self.classes_.dtype, cluster)
-
-    def plan(self, X: RowsLike | None, y: ArrayLike | None = None) -> Plan:
-        """Predict sizes and bytes of a fit, without fitting (``y`` gives the classes)."""
-        X, y, _ = opened(X, y, None, engine=self.engine, labels=True)
-        return plan_fit(self, X, y, lambda *rows: plan_ridge(RidgeParameters.of(self), *rows))
-
-    feature_importances_ = feature_importances_
-    _evidence = ridge_evidence

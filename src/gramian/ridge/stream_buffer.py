@@ -61,6 +61,11 @@ class Waiting:
         return int(self.rows.shape[0])
 
     @property
+    def all_weights(self) -> Float64Array:
+        """Weight of each row."""
+        return np.ones(self.n_rows) if self.weights is None else self.weights
+
+    @property
     def nbytes(self) -> int:
         """Bytes of rows, targets and weights."""
         rows: Any = self.rows
@@ -82,12 +87,9 @@ class Waiting:
             stacked = np.concatenate(rows)
         weights = None
         if self.weights is not None or other.weights is not None:
-            weights = np.concatenate([self._all_weights(), other._all_weights()])
+            weights = np.concatenate([self.all_weights, other.all_weights])
         return Waiting(stacked, np.concatenate([self.y, other.y]), weights, self.classes)
 
     def fade(self, factor: float) -> Waiting:
         """Return the rows with ``factor`` times their weight."""
-        return replace(self, weights=self._all_weights() * factor)
-
-    def _all_weights(self) -> Float64Array:
-        return np.ones(self.n_rows) if self.weights is None else self.weights
+        return replace(self, weights=self.all_weights * factor)

@@ -106,6 +106,12 @@ class RidgeStream:
             return counts
         return counts | {name: value for name, value in self.chosen().items() if name != "plan_"}
 
+    def learned(self, name: str) -> Any:
+        """Return the learned attribute of this name, found when it is asked for; None if there is none."""
+        if name in SOLVED:
+            return self.solved.state()[name]
+        return self.chosen().get(name) if name in CHOSEN else None
+
     def facts(self, names: tuple[str, ...] | None) -> Evidence:
         """Return what the model states, without a choice or a solve that nobody asked for."""
         found = Evidence(penalty={"alpha": self.parameters.alpha})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -36,7 +37,6 @@ from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.metric.input import Input, InputParameters, scaled_input
 from gramian.ridge.model import TRAINED, KernelModel
-from gramian.ridge.partial_fit import without_fit_data
 from gramian.ridge.planning import method_of
 from gramian.ridge.ridge import KernelRidge
 from gramian.spectra.exact_components import exact_components
@@ -218,7 +218,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             n_jobs=self.n_jobs,
         )
         rows = np.asarray(prepared.rows(slice(0, n)), np.float64)
-        return without_fit_data(ridge.fit(scores, rows))
+        return copy(ridge.fit(scores, rows))  # a copy has no reference to the rows
 
 
 def _wants_exact(setup: FitSetup, n_rows: int) -> bool:

@@ -21,7 +21,6 @@ from gramian.approximations.block_basis_search import BlockSearch
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.estimator.base import own_target
-from gramian.estimator.fit_inputs import fit_rows
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError, quoted
@@ -214,7 +213,7 @@ def bandwidth_report(
     given = None if bandwidths is None else np.unique(positive_numbers("bandwidths", bandwidths))
     engine, rng = Engine(n_jobs), as_generator(random_state)
     y = own_target(X, y)
-    source = fit_rows(model, X, y)
+    source = model._fit_rows(X, y)
     targets = labelled_classes(source, y).targets
     codes = np.concatenate([targets.codes(where) for where in row_slices(source.shape[0], LABELS)])
     numbers, weights = _draw_rows(codes, targets.classes, folds, whole_number("n_rows", n_rows, 2), rng)

@@ -16,7 +16,6 @@ from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import class_labels, decision_values
 from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
@@ -163,7 +162,7 @@ class KernelSVC(Classifier, KernelEstimator):
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
-            source = fit_rows(self, X, y)
+            source = self._fit_rows(X, y)
             problem = self._problem()
             folds = whole_number("calibration_folds", self.calibration_folds, 2)
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
@@ -201,7 +200,7 @@ class KernelSVC(Classifier, KernelEstimator):
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
         penalty = self._problem().penalty
-        return plan_fit(self, X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
+        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence

@@ -17,7 +17,6 @@ from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.expansion import class_pairs
 from gramian.estimator.answers import PREDICT_ROWS, decision_values, in_blocks
 from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fit_inputs import fit_rows
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
@@ -155,7 +154,7 @@ class DCSVC(Classifier, KernelEstimator):
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_bar(self.verbose, unit="leaves", desc="solve") as bar:
             y = own_target(X, y)
-            rows = labelled_classes(fit_rows(self, X, y), y, sample_weight, self.class_weight)
+            rows = labelled_classes(self._fit_rows(X, y), y, sample_weight, self.class_weight)
             one_of("decision_function_shape", self.decision_function_shape, SHAPES)
             self._keep(fit_dcsvc(rows, DCSVCParameters.of(self), bar.update).state())
             return self

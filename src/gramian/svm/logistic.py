@@ -17,7 +17,6 @@ from gramian.estimator.answers import (
     probabilities,
 )
 from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
@@ -122,7 +121,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
-            rows = labelled_classes(fit_rows(self, X, y), y, sample_weight, self.class_weight)
+            rows = labelled_classes(self._fit_rows(X, y), y, sample_weight, self.class_weight)
             self._keep(fit_newton(rows, NewtonParameters.of(self, phases), class_model(PROBLEM)).state())
             self.classes_ = rows.targets.classes
             return self
@@ -148,7 +147,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
         penalty = PROBLEM.penalty
-        return plan_fit(self, X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
+        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence

@@ -18,7 +18,6 @@ from gramian._typing import Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import LabelledRows, labelled_numbers
 from gramian.estimator.mixins import Regressor
@@ -125,7 +124,7 @@ class KernelSVR(Regressor, KernelEstimator):
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
-            source = fit_rows(self, X, y)
+            source = self._fit_rows(X, y)
             rows = labelled_numbers(source, y, sample_weight, "KernelSVC")
             if rows.n_outputs == 1 and not rows.targets.flat:
                 flat = column_or_1d(rows.targets.values, warn=True)
@@ -178,7 +177,7 @@ class KernelSVR(Regressor, KernelEstimator):
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the outputs)."""
         penalty = _penalty
-        return plan_fit(self, X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
+        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence

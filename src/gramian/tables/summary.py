@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -58,7 +57,7 @@ def last_plan(plan: Plan) -> Plan:
     return replace(plan, reason=reasons.get(plan.reason, plan.reason))
 
 
-def _spent(model: Any) -> Iterator[Fact]:
+def _spent(model: BaseEstimator) -> Iterator[Fact]:
     """Yield the memory budget and the seconds of the whole fit, search included, where they are known."""
     if hasattr(model, "memory_budget"):
         yield "budget", format_bytes(parse_bytes(model.memory_budget))
@@ -83,7 +82,7 @@ def _combined(mean: BaseEstimator) -> Iterator[Fact]:
         yield "boosting", f"{mean.share_:.2f} of the mean"
 
 
-def _contributed(model: Any) -> Iterator[Fact]:
+def _contributed(model: BaseEstimator) -> Iterator[Fact]:
     """Yield the held-out losses of the kernel models, of boosting and of both, if boosting was tried."""
     parts: Contributions | None = getattr(model, "contributions_", None)
     if parts is None:
@@ -111,7 +110,7 @@ def column_facts(columns: TableColumns) -> Iterator[Fact]:
         yield "notes", short(" ".join(columns.notes))
 
 
-def importance_facts(model: Any) -> Iterator[Fact]:
+def importance_facts(model: BaseEstimator) -> Iterator[Fact]:
     """Yield the most important columns, if their shares are known, and what the shares are."""
     shares, errors = (getattr(model, f"feature_importances_{name}", None) for name in ("", "std_"))
     if shares is None:

@@ -21,7 +21,6 @@ from gramian.estimator.answers import (
     predicted_numbers,
 )
 from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fit_inputs import fit_rows
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
@@ -160,7 +159,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             parameters = DCPredParameters.of(self, positive_number("C", self.C), phases=phases)
             y = own_target(X, y)
-            rows = labelled_classes(fit_rows(self, X, y), y, sample_weight, self.class_weight)
+            rows = labelled_classes(self._fit_rows(X, y), y, sample_weight, self.class_weight)
             if rows.weights is not None and not rows.weights.any():
                 raise InputError("The weights of all rows are zero; at least one row must count.")
             targets, q = rows.targets, rows.n_outputs
@@ -253,7 +252,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
             cost = 0.5 / positive_number("alpha", self.alpha)
             parameters = DCPredParameters.of(self, cost, losses=("ridge",), phases=phases)
             y = own_target(X, y)
-            rows = labelled_numbers(fit_rows(self, X, y), y, sample_weight, "DCPredClassifier")
+            rows = labelled_numbers(self._fit_rows(X, y), y, sample_weight, "DCPredClassifier")
             numbers = rows.numbers
             wide = narrowed(numbers, np.float32).dtype == np.float64
             self._keep(fit_dcpred(rows, numbers.__getitem__, parameters, wide=wide).state())
