@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from gramian._typing import Array
+from gramian._typing import Array, RowsLike
 from gramian.exceptions import InputError
 from gramian.reporting.judging import behind, named_columns
 
@@ -38,7 +36,9 @@ def check_answers(model: BaseEstimator, coverage: float | None, probabilities: b
         )
 
 
-def answers(model: BaseEstimator, X: Any, *, coverage: float | None, probabilities: bool) -> dict[str, Array]:
+def answers(
+    model: BaseEstimator, X: RowsLike, *, coverage: float | None, probabilities: bool
+) -> dict[str, Array]:
     """Return named columns: the prediction, the ends of an interval, a probability for each class."""
     last = model[-1] if isinstance(model, Pipeline) else model
     with named_columns():

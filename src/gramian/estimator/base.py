@@ -144,13 +144,15 @@ class KernelEstimator(BaseEstimator):
     def _engine(self) -> Engine:
         return Engine(self.n_jobs)
 
-    def _fit_rows(self, X: Any, y: Any, *, reset: bool = True) -> RowSource:
+    def _fit_rows(self, X: RowsLike | None, y: ArrayLike, *, reset: bool = True) -> RowSource:
         """Return the checked rows of a fit; with ``reset=False`` of rows that are added to earlier ones."""
         required_target(self, y)
         source: RowSource = self._rows(X, reset=reset)
         return source
 
-    def _plan_fit(self, X: Any, y: Any, make: Callable[[RowSource, int], Plan]) -> Plan:
+    def _plan_fit(
+        self, X: RowsLike | None, y: ArrayLike | None, make: Callable[[RowSource, int], Plan]
+    ) -> Plan:
         """Return ``make(rows, number of outputs)``; y may be None, for one output. Nothing is learned."""
         with all_or_nothing(self, keep=False):
             source: RowSource = self._rows(X, reset=True)

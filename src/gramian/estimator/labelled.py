@@ -108,7 +108,7 @@ def labelled_classes(
     source: RowSource,
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
-    class_weight: Any = None,
+    class_weight: object = None,
     classes: Array | None = None,
 ) -> LabelledRows[ClassTargets]:
     """Return rows with class labels y (n,), each weighted by its sample weight times its class's weight.

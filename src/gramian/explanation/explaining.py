@@ -8,7 +8,7 @@ import numpy as np
 
 from gramian._checks import flag, one_of, whole_number
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.source import RowSource
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
@@ -29,12 +29,12 @@ BLOCK_ROWS, BLOCK_NUMBERS = 1024, 1 << 22
 
 def explain(
     model: BaseEstimator,
-    X: Any,
+    X: RowsLike,
     *,
     n_points: int = 5,
     by: str = SHARE,
     output: Any = None,
-    X_train: Any = None,
+    X_train: RowsLike | None = None,
     columns: bool = True,
 ) -> Explanation:
     r"""Return which training rows or landmarks, and which columns, the predictions for rows X come from.

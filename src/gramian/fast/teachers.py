@@ -55,7 +55,9 @@ def plain(model: BaseEstimator) -> Any:
     return model.model if isinstance(model, Translated) else model
 
 
-def class_teacher(model: Any, classes: Array, engine: Engine, rows: Array) -> Callable[[Array], Float64Array]:
+def class_teacher(
+    model: BaseEstimator, classes: Array, engine: Engine, rows: Array
+) -> Callable[[Array], Float64Array]:
     """Return a function from rows to decision values: (n, 1) for two classes, (n, classes) for more.
 
     model : a fitted model with ``predict_proba``, ``decision_function`` or, with ``classes_``, ``predict``;
@@ -96,7 +98,7 @@ def class_teacher(model: Any, classes: Array, engine: Engine, rows: Array) -> Ca
 Way = tuple[Callable[[Array], Any], "Array | None"]
 
 
-def _ways(teacher: Any, classes: Array, engine: Engine) -> list[Way]:
+def _ways(teacher: BaseEstimator, classes: Array, engine: Engine) -> list[Way]:
     """Return the ways to ask a teacher for decision values, the most telling one first."""
     order = _class_order(teacher, classes)
     tiled = libsvm_values(teacher, engine)
@@ -110,7 +112,7 @@ def _ways(teacher: Any, classes: Array, engine: Engine) -> list[Way]:
     return ways or ([(teacher, order)] if callable(teacher) else [])
 
 
-def _like_predict(teacher: Any, ways: list[Way], classes: Array, rows: Array) -> Way:
+def _like_predict(teacher: BaseEstimator, ways: list[Way], classes: Array, rows: Array) -> Way:
     """Return the first way whose likeliest class is that of ``predict``; failing that, the nearest one."""
     told, apart = None, []
     for ask, order in ways:
@@ -137,7 +139,7 @@ def _odds(chances: Any, n_classes: int) -> Float64Array:
     return 2.0 * found[:, 1:] - 1.0 if n_classes == 2 else np.log(np.clip(found, LEAST_CHANCE, None))
 
 
-def class_chances(model: Any, classes: Array, rows: Array) -> Float64Array | None:
+def class_chances(model: BaseEstimator, classes: Array, rows: Array) -> Float64Array | None:
     """Return a fitted model's probability of each class (n, classes), or None if it gives none."""
     if not hasattr(model, "predict_proba"):
         return None
@@ -147,7 +149,7 @@ def class_chances(model: Any, classes: Array, rows: Array) -> Float64Array | Non
     return found if order is None else found[:, order]
 
 
-def fitted_teacher(teacher: Any, rows: Array, targets: Array, weights: Array) -> Any:
+def fitted_teacher(teacher: BaseEstimator, rows: Array, targets: Array, weights: Array) -> Any:
     """Fit a teacher to rows of these weights; warn if they differ and it takes none."""
     if (weights == weights[0]).all():
         return teacher.fit(rows, targets)
@@ -162,7 +164,7 @@ def fitted_teacher(teacher: Any, rows: Array, targets: Array, weights: Array) ->
     return teacher.fit(rows, targets)
 
 
-def number_teacher(model: Any, outputs: int, engine: Engine) -> Callable[[Array], Float64Array]:
+def number_teacher(model: BaseEstimator, outputs: int, engine: Engine) -> Callable[[Array], Float64Array]:
     """Return a function from rows to the predictions (n, outputs) of a fitted model or a function."""
     ask = libsvm_values(model, engine) or (model.predict if hasattr(model, "predict") else model)
     if not callable(ask):

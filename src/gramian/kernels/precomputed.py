@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._numerics import stored_tolerance
 from gramian._tiles import row_slices, tile_rows
@@ -173,7 +174,7 @@ class Precomputed(Kernel):
     def definite(self) -> bool:
         return False
 
-    def against(self, Z: Rows, dtype: Any = None) -> StoredColumns:
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> StoredColumns:
         numbers = row_numbers(Z)
         if self.matrix is not None:
             self._check(Z, self.matrix.shape[1])

@@ -54,13 +54,13 @@ def pictures_of(model: BaseEstimator, judged: Judgement | None, *, seed: int = 0
         yield from of_phases(stated.plan)
 
 
-def stated_by(model: Any) -> tuple[KernelEstimator, Evidence]:
+def stated_by(model: BaseEstimator) -> tuple[KernelEstimator, Evidence]:
     """Return the model, or the first of those behind a model of tables, and what it states about itself."""
     last = next(iter(behind(model)), model)
     return last, last._evidence()
 
 
-def of_path(model: Any) -> Iterator[Picture]:
+def of_path(model: BaseEstimator) -> Iterator[Picture]:
     """Yield the errors of each alpha of a cross-validated ridge model."""
     if isinstance(model, KernelRidgeCV) and len(np.asarray(model.cv_results_["alphas"])) > 1:
         figure, ax = axes((6.4, 3.8))

@@ -126,7 +126,7 @@ def report(
     return path
 
 
-def _judge(model: Any, X: Any, y: Any, seed: int) -> Judgement:
+def _judge(model: BaseEstimator, X: RowsLike, y: ArrayLike, seed: int) -> Judgement:
     rows = as_table(X) if isinstance(model, TableServer) else read_rows(model, X)
     given = None if y is None else np.asarray(y)
     if given is not None and len(given) != rows.shape[0]:
@@ -201,7 +201,7 @@ def _explanation_picture(model: BaseEstimator, X: Any, number: int, *, worst: bo
     return draw_svg(display.figure_, f"Row {number:,}", f"{which}: the points most like it, and its columns.")
 
 
-def _inside(model: Any, seed: int) -> Iterator[Picture]:
+def _inside(model: BaseEstimator, seed: int) -> Iterator[Picture]:
     last, stated = stated_by(model)
     yield from of_blocks(stated.blocks)
     yield from of_spectrum(last, stated, seed)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import check_cv
 
-from gramian._typing import IntArray
+from gramian._typing import IntArray, RowsLike
 from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 
 
@@ -52,7 +52,7 @@ def folds_of(cv: Any, n: int, y: ArrayLike) -> Any:
     return [(_row_numbers(train, n), _row_numbers(test, n)) for train, test in splits]
 
 
-def _row_numbers(rows: Any, n: int) -> IntArray:
+def _row_numbers(rows: RowsLike, n: int) -> IntArray:
     """Return one side of a fold as row numbers; a mask of all rows says which of them it holds."""
     found = np.asarray(rows)
     if found.dtype == bool and found.shape == (n,):

@@ -16,12 +16,13 @@ from types import MethodType
 from typing import Any, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._phases import Phases
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.distributed import cluster_of
 from gramian.data.source import RowSource
@@ -116,14 +117,14 @@ class RidgeEstimator(KernelEstimator):
                 check_width(self, waiting.rows.shape[1], reset=False)
             return self._keep_stream(mine.merge(RidgeParameters.of(self), its))
 
-    def plan(self, X: Any, y: Any = None) -> Plan:
+    def plan(self, X: RowsLike | None, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the outputs or the classes)."""
         X, y, _ = self._opened(X, y, None)
         return self._plan_fit(X, y, lambda *rows: plan_ridge(RidgeParameters.of(self), *rows))
 
     feature_importances_ = feature_importances_
 
-    def _decision(self, X: Any) -> Float64Array:
+    def _decision(self, X: RowsLike) -> Float64Array:
         source = self._rows(X, reset=False)
         return KernelModel.of(self).finite(source, self._engine(), cluster_of(source, self.engine))
 
@@ -143,12 +144,14 @@ class RidgeEstimator(KernelEstimator):
             return X, y, sample_weight
         return cluster.rows(X), cluster.column(y, flat=is_classifier(self)), cluster.column(sample_weight)
 
-    def _fit_source(self, X: Any, y: Any, *, reset: bool = True) -> RowSource:
+    def _fit_source(self, X: RowsLike, y: ArrayLike, *, reset: bool = True) -> RowSource:
         """Return the checked rows of a fit, over the machines of a cluster where there is one."""
         source, cluster = self._fit_rows(X, y, reset=reset), cluster_of(X, self.engine)
         return source if cluster is None else cluster.over(source)
 
-    def _labelled(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> LabelledRows[Any]:
+    def _labelled(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike, *, reset: bool = True
+    ) -> LabelledRows[Any]:
         """Return the checked rows of a fit; ``reset`` as for ``_fit_rows``."""
         X, y, sample_weight = self._opened(X, y, sample_weight)
         source = self._fit_source(X, y, reset=reset)
@@ -156,7 +159,7 @@ class RidgeEstimator(KernelEstimator):
             return labelled_numbers(source, y, sample_weight)
         return labelled_classes(source, y, sample_weight, self.class_weight, None if reset else self.classes_)
 
-    def _next_rows(self, X: Any, y: Any) -> RowSource:
+    def _next_rows(self, X: RowsLike, y: ArrayLike) -> RowSource:
         """Return the checked rows of a call of ``partial_fit``."""
         source = self._fit_source(X, y, reset=not self._has_rows)
         if source.shape[0] == 0:

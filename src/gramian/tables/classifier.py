@@ -198,7 +198,9 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         inside[np.arange(len(inside)), chances.argmax(axis=1)] = True
         return np.asarray(inside)
 
-    def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularClassifier:
+    def compress(
+        self, X: RowsLike, y: ArrayLike | None = None, *, cost: object = "20x", **options: Any
+    ) -> FastTabularClassifier:
         """Return a fast model within a cost that takes the same tables and approximates this one.
 
         As :meth:`gramian.TabularRegressor.compress`, with :class:`gramian.FastKernelClassifier`. The rows

@@ -42,7 +42,7 @@ def compress(
     *,
     cost: Any = "20x",
     unlabelled: RowsLike | None = None,
-    categorical: Any = None,
+    categorical: object = None,
     **options: Any,
 ) -> Any:
     """Return a fast model that imitates a fitted model, within a budget for the time of a prediction.

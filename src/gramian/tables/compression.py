@@ -83,7 +83,7 @@ class FastTable(TableServer, KernelEstimator):
             made.importances_reason_ = model.importances_reason_
         return made
 
-    def _values(self, X: Any) -> Float64Array:
+    def _values(self, X: RowsLike) -> Float64Array:
         source = encoded_rows(self, X)
         blocks = [self._asked(source.rows(where)) for where in row_slices(source.shape[0], BLOCK_ROWS)]
         return np.concatenate(blocks)

@@ -342,7 +342,9 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     def _intervals(self) -> Iterable[Fact]:
         return (interval_fact(self.residuals_, self.target_, by_row=self.spread_ is not None),)
 
-    def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularRegressor:
+    def compress(
+        self, X: RowsLike, y: ArrayLike | None = None, *, cost: object = "20x", **options: Any
+    ) -> FastTabularRegressor:
         """Return a fast model within a cost that takes the same tables and approximates this one.
 
         :func:`gramian.compress` of ``model_``, behind the same columns, scales and target transformation.

@@ -80,7 +80,7 @@ class RidgeMean(BaseEstimator):
         check_is_fitted(self, "members_")
         return self
 
-    def values(self, X: Any) -> Float64Array:
+    def values(self, X: RowsLike) -> Float64Array:
         """Return f, or the log odds of classes, shape (n, outputs)."""
         check_is_fitted(self, "members_")
         boosted = None
@@ -158,7 +158,7 @@ def ridge_estimator(parameters: RidgeParameters, model: KernelModel) -> KernelRi
     return made
 
 
-def values_of(numeric: RidgeMean | KernelEstimator, X: Any) -> Float64Array:
+def values_of(numeric: RidgeMean | KernelEstimator, X: RowsLike) -> Float64Array:
     """Return the values (n, outputs) of a mean, or of the single numeric model that a table model has."""
     if isinstance(numeric, RidgeMean):
         return numeric.values(X)

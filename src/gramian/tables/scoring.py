@@ -29,7 +29,7 @@ class HeldOutScore:
     classes: Array | None = None
 
     @classmethod
-    def of(cls, scoring: Any, classes: Array | None = None) -> HeldOutScore | None:
+    def of(cls, scoring: object, classes: Array | None = None) -> HeldOutScore | None:
         """Return the score for a parameter ``scoring``, None for None; raise for what is no scorer."""
         if scoring is None:
             return None

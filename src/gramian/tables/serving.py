@@ -136,7 +136,7 @@ class TableServer(ABC):
         """Return the model's values, shape (n, outputs), computed in blocks of rows."""
 
 
-def encoded_rows(model: TableServer, X: Any) -> RowSource:
+def encoded_rows(model: TableServer, X: RowsLike) -> RowSource:
     """Return the rows of a table as ``model_`` takes them: encoded and scaled as they are read."""
     check_is_fitted(model, "model_")
     return map_rows(EncodedRows(model.columns_, checked_table(model, X, reset=False)), model.scaling_)
