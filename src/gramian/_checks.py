@@ -53,7 +53,7 @@ Give one number for each row.
 
 def positive_numbers(name: str, values: Any) -> Float64Array:
     """Return a non-empty sequence of positive finite numbers as an array, or raise with its name."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if isinstance(values, str) or not is_iterable(values):
         raise InputError(f"{name}={values!r} is not a sequence. Give positive numbers, such as (0.1, 1.0).")
     checked = [positive_number(f"{name}[{i}]", value) for i, value in enumerate(values)]
     if not checked:
@@ -113,6 +113,16 @@ def several(name: str, value: Any) -> Iterable[Any]:
     """Return a collection of values, or raise with the parameter's name for a single one."""
     if isinstance(value, str):
         raise InputError(f"{name}={quoted(value)} is a string; give a list: [{quoted(value)}].")
-    if not isinstance(value, Iterable):
+    if not is_iterable(value):
         raise InputError(f"{name}={quoted(value)} must be a list, tuple or array.")
-    return value
+    found: Iterable[Any] = value
+    return found
+
+
+def is_iterable(value: Any) -> bool:
+    """Return whether a value is a collection; an array without axes is none, though it looks like one."""
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return True
