@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._files import complete_file
 from gramian._random import as_generator
 from gramian._typing import Array
+from gramian.data.column import as_column
 from gramian.data.tables import as_table
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.labels import label_array
+from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import GramianError, InputError
 from gramian.explanation import explain
 from gramian.plotting.explanation import ExplanationDisplay
@@ -112,13 +115,21 @@ def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state:
 
 def _judge(model: Any, X: Any, y: Any, seed: int) -> Judgement:
     rows = as_table(X) if isinstance(model, TableServer) else model._rows(X, reset=False)
-    given = None if y is None else np.asarray(y)
-    if given is not None and len(given) != rows.shape[0]:
-        raise InputError(
-            f"y has {len(given)} targets, but X has {rows.shape[0]} rows. Pass one for each row."
-        )
+    given = None if y is None else _truth(model, y)
+    if given is not None and given.shape[:1] != (rows.shape[0],):
+        count = len(given) if given.ndim else "no"
+        raise InputError(f"y has {count} targets, but X has {rows.shape[0]} rows. Pass one for each row.")
     source = rows if not getattr(model, "_precomputed", False) else X
     return judge(model, source, given, seed=seed)
+
+
+def _truth(model: KernelEstimator, y: Any) -> Array:
+    """Return targets or labels as an array, (n,) if there is one output; raise for missing ones."""
+    if is_classifier(model):
+        return np.asarray(label_array(y))
+    given = as_column(y)
+    found = np.asarray(NumberTargets(given, len(given)).values if given.ndim else given)
+    return found[:, 0] if found.shape[1:] == (1,) else found
 
 
 def _scores(model: Any, judged: Judgement | None, seed: int) -> tuple[str, list[Picture]]:
