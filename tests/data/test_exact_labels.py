@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gramian as gm
+from gramian.cli.task import prepared_target
 from gramian.exceptions import InputError
 
 pa = pytest.importorskip("pyarrow")
@@ -69,3 +70,10 @@ def test_labels_of_20_digits_in_a_csv_file_are_refused_or_text(tmp_path):
         gm.KernelRidgeClassifier().fit(gm.open_data(path, target="y"))
     source = gm.open_data(path, target="y", categorical=["y"])
     assert gm.KernelRidgeClassifier().fit(source).classes_.tolist() == [str(10**19), str(10**19 + 1)]
+
+
+def test_the_command_line_makes_no_integers_of_floats_that_are_rounded():
+    large = np.array([1e19, 2e19])  # beyond int64, where a cast gives any number
+    assert prepared_target(large, "classification") is large
+    whole = prepared_target(np.array([2.0, 3.0]), "classification")
+    assert (whole.dtype, whole.tolist()) == (np.int64, [2, 3])

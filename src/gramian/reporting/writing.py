@@ -115,7 +115,7 @@ def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state:
 
 def _judge(model: Any, X: Any, y: Any, seed: int) -> Judgement:
     rows = as_table(X) if isinstance(model, TableServer) else model._rows(X, reset=False)
-    given = None if y is None else _truth(model, y)
+    given = None if y is None else _truth(y, labels=is_classifier(model))
     if given is not None and given.shape[:1] != (rows.shape[0],):
         count = len(given) if given.ndim else "no"
         raise InputError(f"y has {count} targets, but X has {rows.shape[0]} rows. Pass one for each row.")
@@ -123,9 +123,9 @@ def _judge(model: Any, X: Any, y: Any, seed: int) -> Judgement:
     return judge(model, source, given, seed=seed)
 
 
-def _truth(model: KernelEstimator, y: Any) -> Array:
+def _truth(y: Any, *, labels: bool) -> Array:
     """Return targets or labels as an array, (n,) if there is one output; raise for missing ones."""
-    if is_classifier(model):
+    if labels:
         return np.asarray(label_array(y))
     given = as_column(y)
     found = np.asarray(NumberTargets(given, len(given)).values if given.ndim else given)
