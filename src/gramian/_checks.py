@@ -6,7 +6,7 @@ import math
 import numbers
 import os
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,7 +56,7 @@ Give one number for each row.
 
 def positive_numbers(name: str, values: ArrayLike) -> Float64Array:
     """Return a non-empty sequence of positive finite numbers as an array, or raise with its name."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if isinstance(values, str) or not is_iterable(values):
         raise InputError(f"{name}={values!r} is not a sequence. Give positive numbers, such as (0.1, 1.0).")
     checked = [positive_number(f"{name}[{i}]", value) for i, value in enumerate(values)]
     if not checked:
@@ -116,6 +116,15 @@ def several(name: str, value: object) -> Iterable[Any]:
     """Return a collection of values, or raise with the parameter's name for a single one."""
     if isinstance(value, str):
         raise InputError(f"{name}={quoted(value)} is a string; give a list: [{quoted(value)}].")
-    if not isinstance(value, Iterable):
+    if not is_iterable(value):
         raise InputError(f"{name}={quoted(value)} must be a list, tuple or array.")
     return value
+
+
+def is_iterable(value: Any) -> TypeGuard[Iterable[Any]]:
+    """Return whether a value is a collection; an array without axes is none, though it looks like one."""
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return True

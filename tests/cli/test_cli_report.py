@@ -206,7 +206,7 @@ def test_rows_without_a_target_give_seconds_alone(tmp_path: Path) -> None:
     REGRESSION[NAMES].to_csv(tmp_path / "rows.csv", index=False)
     said = good("report", path, "--data", tmp_path / "rows.csv")
     assert "seconds of the predictions" in said
-    assert "no scores the file has no target column" in said
+    assert "no scores no targets were given" in said
 
 
 def test_without_matplotlib_the_command_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

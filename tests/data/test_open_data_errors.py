@@ -387,6 +387,30 @@ def test_pandas_frames_of_all_kinds():
         gm.open_data(pd.DataFrame({"a": [1, "x", None]}))
     with fails("column 'a' holds dates or times (timestamp"):
         gm.open_data(pd.DataFrame({"a": pd.to_datetime(["2026-01-01"])}))
+    for values in ([1j, 2j], pd.arrays.SparseArray([0.0, 1.0])):
+        with fails("a type that cannot be read", "Convert the column"):
+            gm.open_data(pd.DataFrame({"a": values}))
+    nested = pd.DataFrame([[1.0, 2.0]], columns=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)]))
+    np.testing.assert_array_equal(gm.open_data(nested).rows(slice(0, 1)), [[1.0, 2.0]])
+
+
+def test_options_of_another_type(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "y": [3.0, 4.0]})
+    path = csv(tmp_path, "a,y\n1,3\n2,4\n")
+    for data in (frame, path):
+        with fails("no target column 'z'", "Its columns are: 'a', 'y'"):
+            gm.open_data(data, target="z")
+        for columns in (5, {"a", "y"}):
+            with fails("is no list of names"):
+                gm.open_data(data, columns=columns)
+        for name in ("categorical", "missing"):
+            with fails(f"{name}=5 is no list of texts"):
+                gm.open_data(data, **{name: 5})
+        for like in (5, frame):
+            with fails("like has type", "Pass what gramian.open_data returned"):
+                gm.open_data(data, like=like)
+        with fails("no arrays to name with key=", "Leave it out"):
+            gm.open_data(data, key="X")
 
 
 def test_text_targets_make_classes(tmp_path):

@@ -37,6 +37,7 @@ NO_LABELS = {
     "bytes": ([b"a", b"b"], r"type bytes.*label\.decode\(\) for label in y"),
     "zero and true": ([0, True], "mixes labels of different types: .*booleans .such as True"),
     "one and true": ([0, 1, True], "mixes labels of different types"),
+    "complex": ([1j, 2j], "Complex data not supported: y must hold labels|type complex"),
     "too large": ([2**70, 2**70 + 1], "numbers beyond 64 bits .*Make text of them"),
     "too far apart": ([-1, 2**63 + 1], "numbers beyond 64 bits"),
 }
@@ -125,3 +126,27 @@ def test_score_takes_the_labels_that_fit_takes(kind, labels):
     y = np.array(labels, object)[(X[:, 0] > 0).astype(int)]
     model = kind().fit(X, y)
     assert model.score(X, y) == model.score(X, y[:, None]) == np.mean(model.predict(X) == y) > 0.9
+
+
+@pytest.mark.parametrize("y", [np.zeros((N, 1, 1)), np.zeros((N, 0)), np.array(3.0), {0: 1}, {0, 1}])
+def test_labels_of_another_shape_are_refused(y):
+    refused(gm.KernelRidgeClassifier(), y=y, match="y should be a 1d array, got an array of shape")
+
+
+@pytest.mark.parametrize(
+    ("kind", "base"), [(np.float64, 2.0**60), (np.float64, 1e200), (np.float32, 2.0**26)]
+)
+def test_labels_that_floats_round_are_refused(kind, base):
+    y = (base * (1 + np.arange(N) % 2)).astype(kind)
+    refused(gm.KernelRidgeClassifier(), y=y, match=r"y holds the label .* as float.*Pass integers, or text")
+
+
+def test_labels_may_be_text_of_numpy():
+    y = np.where(np.arange(N) % 2 == 0, "a", "b").astype(np.dtypes.StringDType())
+    model = gm.KernelRidgeClassifier().fit(X, y)
+    assert model.classes_.tolist() == ["a", "b"]
+    assert set(model.predict(X).tolist()) <= {"a", "b"}
+
+
+def test_complex_weights_are_refused():
+    refused(gm.KernelRidge(), sample_weight=np.ones(N) + 1j, match="not supported: sample_weight must hold")

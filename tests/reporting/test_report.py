@@ -19,6 +19,7 @@ pd = pytest.importorskip("pandas")
 
 from gramian.reporting.effects import segments
 from gramian.reporting.inspected import rows_to_inspect
+from gramian.reporting.writing import _judge
 
 RNG = np.random.default_rng(0)
 N = 220
@@ -129,6 +130,14 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
         model.report(tmp_path / "a.html", y=Y)
     with pytest.raises(gm.InputError, match="y has 3 targets, but X has 220 rows"):
         model.report(tmp_path / "a.html", X, Y[:3])
+    with pytest.raises(gm.InputError, match=r"contains NaN or infinity, first in row 2"):
+        model.report(tmp_path / "a.html", X, np.where(np.arange(N) == 2, np.nan, Y))
+    with pytest.raises(gm.InputError, match="cannot be read as numbers"):
+        model.report(tmp_path / "a.html", X, LABELS)
+    classes = gm.KernelRidgeClassifier(gamma=4.0).fit(X, LABELS)
+    for gone in (None, np.nan, pd.NA):
+        with pytest.raises(gm.InputError, match="another missing label"):
+            classes.report(tmp_path / "a.html", X, [gone, *LABELS[1:].tolist()])
     with pytest.raises(gm.InputError, match="there is no folder"):
         model.report(tmp_path / "none" / "a.html")
     from gramian.reporting import report
@@ -136,3 +145,11 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(gm.InputError, match="expected a fitted model"):
         report(object(), tmp_path / "a.html")
     assert not list(tmp_path.iterdir())
+
+
+def test_targets_in_one_column_are_scored() -> None:
+    for y in (Y[:, None], pd.DataFrame({"y": Y})):
+        for own in (Y, y):
+            found = _judge(gm.KernelRidge(0.1, gamma=4.0).fit(X, own), X, y, 0)
+            assert found.why_not == ""
+            assert found.scores["R²"] > 0.9

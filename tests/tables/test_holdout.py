@@ -138,6 +138,9 @@ DAYS = np.arange("2020-01-01", "2021-02-04", dtype="datetime64[D]")
         [f"{day}T02:00+02:00" for day in DAYS],
         [day.strftime("%d/%m/%Y") for day in DAYS.tolist()],
         [day.strftime("%B %d, %Y") for day in DAYS.tolist()],
+        [day.strftime("%d/%m/%Y 02:00+02:00") for day in DAYS.tolist()],
+        [day.strftime("%m/%d/%Y 00:00Z") for day in DAYS.tolist()],
+        [day.strftime("%Y/%m/%d 00:00 UTC") for day in DAYS.tolist()],
     ],
 )
 def test_times_may_be_dates_as_text(texts: list[str]) -> None:
@@ -175,6 +178,7 @@ def test_text_that_is_no_time_is_explained(texts: list[str], match: str) -> None
         ({"groups": np.zeros(3)}, r"groups has shape \(3,\); expected \(400,\)"),
         ({"groups": np.r_[np.nan, np.arange(399.0)]}, r"groups has no value in row 0"),
         ({"time": np.r_[np.arange(399.0), np.nan]}, r"time has no value in row 399"),
+        ({"time": np.r_[np.arange(399.0), np.inf]}, r"time has infinity in row 399"),
         ({"time": np.ones(400)}, "time is the same in all rows"),
         (
             {"time": "group"},

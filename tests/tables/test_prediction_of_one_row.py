@@ -42,6 +42,17 @@ def regressor() -> Any:
     return gm.TabularRegressor(**QUICK).fit(frame, y)
 
 
+@pytest.mark.parametrize("x", [5, None, np.array(3.0), "Bath", b"Bath", {0.5, "Hull", True, 2.0}])
+def test_what_is_no_row_is_refused(regressor: Any, x: Any) -> None:
+    with pytest.raises(InputError, match=r"^x=.* is no row. Pass its values in the order of"):
+        regressor.predict_one(x)
+
+
+def test_quantiles_that_are_no_collection_are_refused(regressor: Any) -> None:
+    with pytest.raises(InputError, match=r"quantiles=array.0.5. must be a list, tuple or array"):
+        regressor.predict_quantiles(frame_and_target()[0], np.array(0.5))
+
+
 def test_one_row_has_the_value_that_it_has_among_many(regressor: Any) -> None:
     frame, _ = frame_and_target()
     many = regressor.predict(frame)

@@ -200,6 +200,12 @@ def test_auto_maps_skewed_targets_only():
     for how, y in cases.items():
         assert TargetTransform.learn(y).outputs[0].how == how
         assert TargetTransform.candidates(y) == tuple(dict.fromkeys(["none", how]))
+        assert TargetTransform.candidates(np.column_stack([y, y])) == TargetTransform.candidates(y)
+    # No single map suits outputs of which one has no logarithm.
+    for pair in (("none", "log"), ("log", "yeo-johnson"), ("none", "yeo-johnson")):
+        Y = np.column_stack([cases[how] for how in pair])
+        assert TargetTransform.candidates(Y) == ("none", "auto")
+        assert tuple(output.how for output in TargetTransform.learn(Y).outputs) == pair
     # Skewed by a single far value, which no map mends.
     assert TargetTransform.candidates(np.append(np.zeros(500), 1.0)) == ("none",)
 
@@ -313,3 +319,12 @@ def test_a_ridge_fits_encoded_rows():
     model = gm.KernelRidge(1e-3, gamma=0.5, standardize=True, random_state=0).fit(rows, y)
     assert list(model.feature_names_in_) == ["0", "1=a", "1=b"]
     assert model.score(rows, y) > 0.99
+
+
+def test_outputs_that_want_different_maps_are_fitted():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    Y = np.column_stack([X[:, 0], np.exp(2 * X[:, 0])])  # only the second has a logarithm
+    model = gm.TabularRegressor(effort="fast", kernel="laplacian", random_state=0).fit(X, Y)
+    assert [trial.setting.target for trial in model.search_.trials if trial.kept] == ["auto"]
+    assert [output.how for output in model.target_.outputs] == ["none", "log"]
+    assert model.score(X, Y) > 0.99

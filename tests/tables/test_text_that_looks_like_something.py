@@ -30,8 +30,9 @@ def test_numbers_as_people_write_them_are_named(shape: str) -> None:
     assert columns.width == 1
 
 
-def test_years_of_two_digits_are_named() -> None:
-    text = [f"{day:02}.{month:02}.21" for month in (3, 7) for day in range(1, 29)]
+@pytest.mark.parametrize("shape", ["{:02}.{:02}.21", "{:02}-Jan-{:02}", "{} September {:02}"])
+def test_years_of_two_digits_are_named(shape: str) -> None:
+    text = [shape.format(day, month) for month in (3, 7) for day in range(1, 29)]
     match = r"its dates, such as '.*', have a year of two digits: store dates as dates"
     with pytest.warns(UserWarning, match=match):
         columns = TableColumns.learn(column(text))

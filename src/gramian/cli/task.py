@@ -52,8 +52,10 @@ def _is_plain_number(text: str) -> bool:
 
 def prepared_target(y: Array, task: str) -> Array:
     """Return the target in the estimator's form: whole-numbered classes as integers."""
-    whole = task == CLASSIFICATION and y.dtype.kind == "f" and bool((y == np.rint(y)).all())
-    return y.astype(np.int64) if whole else y
+    if task != CLASSIFICATION or y.dtype.kind != "f":
+        return y
+    exact = bool((y == np.rint(y)).all() and (np.abs(y) < 2.0**53).all())  # else the classifier refuses them
+    return y.astype(np.int64) if exact else y
 
 
 def split_order(y: Array, task: str, share: float, seed: int) -> tuple[IntArray, IntArray]:

@@ -11,6 +11,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from gramian._typing import Array
 from gramian.exceptions import InputError, MissingPackageError, did_you_mean, listed
 
@@ -174,6 +176,20 @@ def numbers(column: Any) -> Array:
     return column.to_numpy(zero_copy_only=False)
 
 
+def is_whole(kind: Any) -> bool:
+    """Return whether a type holds whole numbers only: integers, or decimals without a fraction."""
+    types = pyarrow_package().types
+    return types.is_integer(kind) or (types.is_decimal(kind) and kind.scale <= 0)
+
+
 def labels(column: Any) -> Array:
-    """Convert an Arrow column to target values: strings and booleans stay, a null becomes NaN or None."""
+    """Convert an Arrow column to target values: strings and booleans stay, a null becomes NaN or None.
+
+    Whole numbers stay whole, since labels of 16 digits and more would be rounded as floats.
+    """
+    types = pyarrow_package().types
+    if types.is_decimal(column.type) and is_whole(column.type):
+        column = column.cast("int64")
+    if types.is_integer(column.type) and column.null_count:
+        return np.array(column.to_pylist(), object)
     return plain(column).to_numpy(zero_copy_only=False)

@@ -105,7 +105,7 @@ def add_bytes(digest: Any, rows: Any) -> None:
         rows.sum_duplicates()
         for part in (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data):
             digest.update(np.ascontiguousarray(part).tobytes())
-    elif rows.dtype.kind == "O":
+    elif rows.dtype.kind in "OT":
         digest.update(repr(rows.tolist()).encode())
     else:
         digest.update(np.ascontiguousarray(rows).data)

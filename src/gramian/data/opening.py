@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from gramian._checks import one_of
-from gramian.data.file_formats import CSV, file_format
+from gramian._checks import is_iterable, one_of
+from gramian.data.file_formats import CSV, HDF5, NPZ, ZARR, file_format
 from gramian.data.file_options import AS_STORED, DROP, ONEHOT, REFUSE, FileOptions
 from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.formats.frames import FrameStorage, frame_kind, opened_frame
@@ -146,9 +146,10 @@ def open_table(data: Any, choice: FileOptions) -> StoredTable:
 
 def text_list(name: str, values: Sequence[str]) -> tuple[str, ...]:
     """Return a list of texts that a user gave as a tuple."""
-    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+    found = None if isinstance(values, str) or not is_iterable(values) else tuple(values)
+    if found is None or not all(isinstance(value, str) for value in found):
         raise InputError(f"{name}={quoted(values)} is no list of texts. Pass one, such as {name}=['a'].")
-    return tuple(values)
+    return found
 
 
 def _choice(
@@ -156,6 +157,10 @@ def _choice(
 ) -> FileOptions:
     if isinstance(columns, str):
         raise InputError(f"columns={columns!r} is a single string. Pass a list of names: [{columns!r}].")
+    if columns is not None and (isinstance(columns, Set) or not is_iterable(columns)):
+        raise InputError(f"columns={quoted(columns)} is no list of names, in the wanted order. Pass a list.")
+    if like is not None and not isinstance(like, StoredSource):
+        raise InputError(f"like has type {type(like).__name__}. Pass what gramian.open_data returned.")
     if target is not None and not is_path(target):
         raise InputError(f"target has type {type(target).__name__}. Pass a name, or a list of names.")
     one = isinstance(target, (str, os.PathLike))
@@ -201,6 +206,8 @@ def open_storage(data: Any, choice: FileOptions, like: StoredSource | None = Non
         data = data.as_arrow()
     if frame_kind(data) is not None:
         refuse_csv_options("A frame has types of its own", choice)
+        if choice.key is not None:
+            raise InputError("A frame has no arrays to name with key=. Leave it out.")
         return FrameStorage(data, choice)
     if not is_path(data):
         raise InputError(
@@ -217,6 +224,8 @@ def open_storage(data: Any, choice: FileOptions, like: StoredSource | None = Non
             f"{paths[0]} is {first.name} and {other} is {kinds[other].name}. All files of a source have "
             "one format."
         )
+    if choice.key is not None and first not in (NPZ, HDF5, ZARR):
+        raise InputError(f"{paths[0]} is {first.name}, which has no arrays to name with key=. Leave it out.")
     if first is not CSV:
         refuse_csv_options(f"{paths[0]} is {first.name}", choice)
     elif like is not None:

@@ -49,6 +49,8 @@ every row the same number of values.
     if dtype is None:
         return found
     refuse_times(name, found)
+    if found.dtype.kind == "c":
+        raise InputError(f"Complex data not supported: {name} must hold real numbers.")
     return found.astype(dtype, copy=False)
 
 

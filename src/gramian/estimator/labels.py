@@ -34,13 +34,20 @@ def label_array(y: ArrayLike) -> Array | StoredColumn:
     array = as_column(y)
     if isinstance(array, StoredColumn):
         return array
+    if array.dtype.kind == "T":  # NumPy's own text, which scikit-learn does not know
+        array = array.astype(object)
+    if array.dtype.kind == "c":
+        raise InputError("Complex data not supported: y must hold labels, text, whole numbers or booleans.")
     if isinstance(y, list | tuple) and array.ndim == 1:  # NumPy has converted values of several types to one
         labels = _settled(np.fromiter(y, object, len(y)))
         return array if labels.dtype == object else labels
-    if array.ndim == 2 and array.shape[1] > 1:
+    if array.ndim != 1 and array.shape[1:] != (1,):
+        hot = (
+            " Of one-hot columns pass their names: y.idxmax(axis=1) of a frame, y.argmax(axis=1) of an array."
+        )
         raise InputError(
-            f"y should be a 1d array, got an array of shape {array.shape}: expected one label for each row. "
-            "Of one-hot columns pass their names: y.idxmax(axis=1) of a frame, y.argmax(axis=1) of an array."
+            f"y should be a 1d array, got an array of shape {array.shape}: expected one label for each row."
+            + (hot if array.ndim == 2 else "")
         )
     array = column_or_1d(array, warn=True)
     check_finite(array, 0)
@@ -62,20 +69,31 @@ def found_classes(array: Array | StoredColumn, regressor: str) -> Array:
     ``regressor`` is recommended for numbers that are no labels.
     """
     head = _settled(array[slice(0, min(_BLOCK, len(array)))])
-    if head.dtype.kind == "f" and not (head == np.floor(head)).all():
-        raise _fractions(regressor)
+    _check_whole(head, regressor)
     check_classification_targets(head)
     if isinstance(array, Partitioned):
         found = array.reduce(_labels, _all_labels)
     else:
         found = _all_labels([_labels(array[where]) for where in row_slices(len(array), _BLOCK)])
-    if found.dtype.kind == "f" and not (found == np.floor(found)).all():
-        raise _fractions(regressor)  # the first block may hold whole numbers by chance
+    _check_whole(found, regressor)  # the first block may hold whole numbers by chance
     return found
 
 
-def _fractions(regressor: str) -> InputError:
-    return InputError(f"Unknown label type: continuous. y holds fractions; for such targets use {regressor}.")
+def _check_whole(values: Array, regressor: str) -> None:
+    """Raise for labels that are fractions, or floats so large that they round whole numbers."""
+    if values.dtype.kind != "f":
+        return
+    if not (values == np.floor(values)).all():
+        raise InputError(
+            f"Unknown label type: continuous. y holds fractions; for such targets use {regressor}."
+        )
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > 2.0 / np.finfo(values.dtype).eps:
+        raise InputError(
+            f"y holds the label {largest:.17g} as {values.dtype}, which rounds whole numbers of that size, "
+            "so that different labels may be one. Pass integers, or text (a column of a CSV file: "
+            f"categorical=[name], on the command line --text name). For numbers use {regressor}."
+        )
 
 
 def comparable(classes: Array, values: Array) -> tuple[Array, Array]:

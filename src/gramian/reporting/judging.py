@@ -73,6 +73,7 @@ def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
             why = "an approximation predicts no target"
             return Judgement(n, "features", taken, why_not=why, frobenius=error, trace=last.trace_error(rows))
         predicted, taken = _time_predictions(model.predict, X)
+        predicted = predicted[:, 0] if predicted.shape[1:] == (1,) else predicted
         classes = hasattr(last, "classes_")
         why = _not_comparable(y, predicted)
         if why:
@@ -132,13 +133,13 @@ def _coverage(model: TabularRegressor, X: RowsLike, y: Array) -> Iterator[tuple[
 
 def _not_comparable(y: Array | None, predicted: Array) -> str:
     if y is None:
-        return "the file has no target column"
+        return "no targets were given"
     if y.ndim != 1 or predicted.ndim != 1:
         return "the model predicts several outputs"
     if (predicted.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
-        return "the target in the file is of another type than the predictions"
+        return "the targets are of another type than the predictions"
     if len(np.unique(y)) < 2:
-        return "the target in the file is constant"
+        return "the targets are constant"
     return ""
 
 

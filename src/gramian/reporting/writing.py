@@ -11,15 +11,18 @@ import numpy as np
 import scipy
 import sklearn
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._files import complete_file
 from gramian._random import as_generator
 from gramian._typing import Array, RandomState, RowsLike
+from gramian.data.column import as_column
 from gramian.data.tables import as_table
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fit_inputs import read_rows
+from gramian.estimator.labels import label_array
+from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import GramianError, InputError
 from gramian.explanation import explain
 from gramian.plotting.explanation import ExplanationDisplay
@@ -128,13 +131,21 @@ def report(
 
 def _judge(model: BaseEstimator, X: RowsLike, y: ArrayLike, seed: int) -> Judgement:
     rows = as_table(X) if isinstance(model, TableServer) else read_rows(model, X)
-    given = None if y is None else np.asarray(y)
-    if given is not None and len(given) != rows.shape[0]:
-        raise InputError(
-            f"y has {len(given)} targets, but X has {rows.shape[0]} rows. Pass one for each row."
-        )
+    given = None if y is None else _truth(y, labels=is_classifier(model))
+    if given is not None and given.shape[:1] != (rows.shape[0],):
+        count = len(given) if given.ndim else "no"
+        raise InputError(f"y has {count} targets, but X has {rows.shape[0]} rows. Pass one for each row.")
     source = rows if not getattr(model, "_precomputed", False) else X
     return judge(model, source, given, seed=seed)
+
+
+def _truth(y: ArrayLike, *, labels: bool) -> Array:
+    """Return targets or labels as an array, (n,) if there is one output; raise for missing ones."""
+    if labels:
+        return np.asarray(label_array(y))
+    given = as_column(y)
+    found = np.asarray(NumberTargets(given, len(given)).values if given.ndim else given)
+    return found[:, 0] if found.shape[1:] == (1,) else found
 
 
 def _scores(model: BaseEstimator, judged: Judgement | None, seed: int) -> tuple[str, list[Picture]]:

@@ -24,7 +24,7 @@ FORMATS = {
 TIMES = ("%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p")
 _DATE_AND_TIME = re.compile(r"(.*?\d.*?)(?:(?:[Tt]|,?\s+)(\d\d?:\d\d.*))?")
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
-_SHORT_YEAR = re.compile(r"(0?[1-9]|[12]\d|3[01])([./-])(0?[1-9]|[12]\d|3[01])\2\d\d")
+_SHORT_YEAR = re.compile(r"(0?[1-9]|[12]\d|3[01])([./ -])(0?[1-9]|[12]\d|3[01]|[A-Za-z]{3,9})\2\d\d")
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -76,9 +76,8 @@ def _moment(text: str, order: str) -> datetime | None:
     text = text.strip()
     if order == YEAR_FIRST and text[4:5] == text[7:8] == "-":
         try:
-            when = datetime.fromisoformat(text.removesuffix(" UTC"))
-            return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
-        except (ValueError, OverflowError):
+            return _in_utc(datetime.fromisoformat(text.removesuffix(" UTC")))
+        except ValueError:
             pass  # not ISO 8601, for example one digit for the month or the hour
     parts = _DATE_AND_TIME.fullmatch(text) if _YEAR.search(text) else None
     if parts is None:
@@ -87,8 +86,16 @@ def _moment(text: str, order: str) -> datetime | None:
     day = _date(date, order)
     if day is None or clock is None:
         return day
-    at = _time(clock)
-    return None if at is None else datetime.combine(day, at)
+    at = _time(clock.removesuffix(" UTC"))
+    return None if at is None else _in_utc(datetime.combine(day, at))
+
+
+def _in_utc(when: datetime) -> datetime | None:
+    """Return a time in UTC, without its zone; one without a zone as it is; None beyond the year 9999."""
+    try:
+        return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        return None
 
 
 # Rows repeat dates and times of day, so that the last results are kept. Both sizes are chosen by hand.

@@ -159,7 +159,8 @@ def _values(table: TableSource, name: str, which: Any, *, as_category: bool) -> 
         else:
             ranks = days_in_one_order(name, list(levels))
         out[~np.isnan(out)] = ranks[out[~np.isnan(out)].astype(np.intp)]
-    if np.isnan(out).any():
-        row = int(np.isnan(out).argmax())
-        raise InputError(f"{name} has no value in row {row} (from 0). Pass one for each row.")
+    if not np.isfinite(out).all():
+        row = int((~np.isfinite(out)).argmax())
+        what = "no value" if np.isnan(out[row]) else "infinity"
+        raise InputError(f"{name} has {what} in row {row} (from 0). Pass a value for each row.")
     return out

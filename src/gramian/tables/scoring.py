@@ -62,8 +62,9 @@ class HeldOutScore:
         try:
             score = float(self.scorer(asked, rows, truth, **options))
         except Exception as error:
+            why = shortened(str(error)).rstrip(".")
             raise InputError(
-                f"scoring={self.name!r} failed on {len(wanted):,} held-out rows: {shortened(str(error))}. "
+                f"scoring={self.name!r} failed on {len(wanted):,} held-out rows: {why}. "
                 "Use a score that is defined for them, or scoring=None."
             ) from error
         if not np.isfinite(score):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import is_iterable
 from gramian._typing import Array, Float64Array, FloatArray, RowsLike
 from gramian.data.formats.frames import frame_kind
 from gramian.data.mapped import map_rows
@@ -23,7 +24,7 @@ from gramian.estimator.answers import (
 )
 from gramian.estimator.display import check_has_fit
 from gramian.estimator.summaries import Fact
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 from gramian.fast.probabilities import Calibration
 from gramian.summary import Grid, Summary
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
@@ -120,6 +121,11 @@ class TableServer(ABC):
         check_is_fitted(self, "model_")
         if frame_kind(x) is not None:
             raise InputError("x is a frame; expected one row. Pass x to predict, or a row of it as a dict.")
+        if isinstance(x, str | bytes | Set) or not is_iterable(x):  # a set has no order
+            raise InputError(
+                f"x={quoted(x)} is no row. Pass its values in the order of the training columns as a list, "
+                "or as a dict by their names."
+            )
         known = self.columns_.column_names if self.columns_.named else None
         names = tuple(map(str, x.keys())) if hasattr(x, "keys") else known
         values = [x[name] for name in x.keys()] if hasattr(x, "keys") else list(x)  # noqa: SIM118

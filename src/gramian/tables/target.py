@@ -141,11 +141,14 @@ class TargetTransform:
     def candidates(cls, y: ArrayLike, *, sample_weight: Float64Array | None = None) -> tuple[str, ...]:
         """Return the values of ``how`` worth comparing on held-out rows: "none", and the choice of "auto".
 
+        That choice is "auto" itself for outputs that it transforms differently: a logarithm that suits one
+        output may not exist for another.
+
         >>> TargetTransform.candidates(np.exp(np.linspace(0.0, 9.0, 50)))
         ('none', 'log')
         """
-        maps = cls.learn(y, sample_weight=sample_weight).outputs
-        return (NONE, *sorted({output.how for output in maps} - {NONE}))
+        hows = {output.how for output in cls.learn(y, sample_weight=sample_weight).outputs}
+        return (NONE, *(hows - {NONE} if len(hows) == 1 else {AUTO}))
 
     def forward(self, y: ArrayLike) -> Float64Array:
         """Return transformed targets, in the shape of ``y``."""

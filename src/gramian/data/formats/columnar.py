@@ -14,6 +14,7 @@ from gramian.data.arrow import (
     TEXT,
     check_type,
     is_number,
+    is_whole,
     labels,
     numbers,
     pandas_index,
@@ -49,7 +50,8 @@ class ColumnarStorage(Storage):
         """Choose the features, their types and categories; call when the pieces are known."""
         if not any(piece.n_rows for piece in self.pieces):
             raise no_rows(self.names)
-        lacking = [n for n in choice.targets if pyarrow_package().types.is_null(schema.field(n).type)]
+        known = [name for name in choice.targets if name in schema.names]
+        lacking = [name for name in known if pyarrow_package().types.is_null(schema.field(name).type)]
         if lacking and choice.target == choice.target_like:
             choice = replace(choice, target=None)
         self.choice, self.target_columns = choice, choice.target
@@ -203,8 +205,9 @@ class ColumnarStorage(Storage):
         if text:
             return Target(text[0], np.dtype(object))
         types = pyarrow_package().types
-        if not several and types.is_boolean(kinds[0]):
-            return Target(self.choice.targets[0], np.dtype(bool))
+        if not several and (types.is_boolean(kinds[0]) or is_whole(kinds[0])):
+            whole = types.is_decimal(kinds[0])
+            return Target(self.choice.targets[0], np.dtype(np.int64 if whole else kinds[0].to_pandas_dtype()))
         parts = [_dtype(kind, name, column) for kind, column in zip(kinds, self.choice.targets)]
         dtype = np.dtype(np.result_type(*parts))
         return Target(", ".join(self.choice.targets), dtype, len(kinds) if several else None)

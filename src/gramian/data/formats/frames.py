@@ -143,9 +143,18 @@ def _schema(frame: Any, kind: str | None) -> Any:
     if kind == "polars":
         return frame.slice(0, 0).to_arrow().schema
     try:
-        return pa.Schema.from_pandas(frame, preserve_index=False)
+        found = pa.Schema.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InputError(
             f"The pandas frame has a column of mixed values: {shortened(str(error).splitlines()[0])}. Give "
             "each column one type."
         ) from None
+    except (TypeError, NotImplementedError) as error:  # sparse columns, complex numbers
+        why = shortened(str(error)).rstrip(".")
+        raise InputError(
+            f"The pandas frame has a column of a type that cannot be read: {why}. Convert the column to "
+            "numbers, booleans or text, or drop it."
+        ) from None
+    # Arrow's own names of labels that are no text differ from ours.
+    fields = [field.with_name(str(label)) for field, label in zip(found, frame.columns, strict=True)]
+    return pa.schema(fields)
