@@ -102,7 +102,9 @@ def _ways(teacher: BaseEstimator, classes: Array, engine: Engine) -> list[Way]:
     """Return the ways to ask a teacher for decision values, the most telling one first."""
     order = _class_order(teacher, classes)
     tiled = libsvm_values(teacher, engine)
-    ways: list[Way] = [] if tiled is None else [(tiled, order)]
+    if tiled is not None:
+        return [(tiled, order)]  # whose likeliest class is the predicted one
+    ways: list[Way] = []
     if hasattr(teacher, "predict_proba"):
         ways.append((lambda rows: _odds(teacher.predict_proba(rows), len(classes)), order))
     if hasattr(teacher, "decision_function"):
