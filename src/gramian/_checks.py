@@ -6,7 +6,7 @@ import math
 import numbers
 import os
 from collections.abc import Collection, Iterable
-from typing import Any, TypeGuard
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,7 +58,7 @@ def positive_numbers(name: str, values: ArrayLike) -> Float64Array:
     """Return a non-empty sequence of positive finite numbers as an array, or raise with its name."""
     if isinstance(values, str) or not is_iterable(values):
         raise InputError(f"{name}={values!r} is not a sequence. Give positive numbers, such as (0.1, 1.0).")
-    checked = [positive_number(f"{name}[{i}]", value) for i, value in enumerate(values)]
+    checked = [positive_number(f"{name}[{i}]", value) for i, value in enumerate(cast(Iterable[Any], values))]
     if not checked:
         raise InputError(f"{name}={values!r} is empty. Give at least one positive number.")
     return np.asarray(checked, np.float64)
@@ -118,10 +118,10 @@ def several(name: str, value: object) -> Iterable[Any]:
         raise InputError(f"{name}={quoted(value)} is a string; give a list: [{quoted(value)}].")
     if not is_iterable(value):
         raise InputError(f"{name}={quoted(value)} must be a list, tuple or array.")
-    return value
+    return cast(Iterable[Any], value)
 
 
-def is_iterable(value: Any) -> TypeGuard[Iterable[Any]]:
+def is_iterable(value: Any) -> bool:
     """Return whether a value is a collection; an array without axes is none, though it looks like one."""
     try:
         iter(value)
