@@ -9,7 +9,7 @@ at half and at twice its value. Integers are rounded and at least 1; of a share 
 half as far from 1. Each try runs in a process of its own, in which the module is compiled with the other
 number, on one thread; what takes twenty times as long as usual is stopped. Stored in
 results/constants.jsonl are the ratios of error and processor time to those of the value itself; doors.py
-writes the table of docs/contributing.md.
+writes the table of docs/contributing.md. A run goes on where it stopped: delete the file to begin anew.
 
 Ratios of time within a fifth, and of error within a hundredth, are noise.
 """
@@ -54,6 +54,11 @@ class Constant:
     file: str  #: below src/gramian
     name: str
     value: Number
+
+    @property
+    def key(self) -> str:
+        """Return file and name in one text."""
+        return f"{self.file} {self.name}"
 
     @property
     def module(self) -> str:
@@ -110,6 +115,11 @@ def constants() -> tuple[Constant, ...]:
             if number and value and np.isfinite(value):
                 found.append(Constant(file, name, value))
     return tuple(found)
+
+
+def of_numerics() -> list[Constant]:
+    """Return the constants but those that say how much is read, shown or drawn."""
+    return [one for one in constants() if one.file.partition("/")[0] not in SHOWING]
 
 
 # ---- one process --------------------------------------------------------------------------------------
@@ -239,6 +249,45 @@ def read_by(ran: list[tuple[str, tuple[str, ...]]]) -> Iterator[Constant]:
             yield constant
 
 
+def baseline(pool: Any) -> dict[str, Any]:
+    """Return error and seconds of each program, the programs that read each constant, and counts."""
+    from joblib import delayed
+
+    names = list(programs())
+    usual: dict[str, Result] = {}
+    reads: dict[str, list[str]] = {}
+    for told in pool(delayed(in_process)(execute, [name], None, 600.0) for name in names):
+        for name, error, seconds in told:
+            usual[name] = error, seconds
+            print(f"{name:28}{error:8.4}{seconds:8.2f} s", flush=True)
+    for told in pool(delayed(in_process)(trace, name, None, 600.0) for name in names):
+        for name, ran, _ in told:
+            for constant in read_by(ran):
+                reads.setdefault(constant.key, []).append(name)
+    return {"all": len(constants()), "of_numerics": len(of_numerics()), "usual": usual, "reads": reads}
+
+
+def quickest(names: list[str], usual: dict[str, Result]) -> list[str]:
+    """Return the quickest of some programs, at least one, as many as take SECONDS."""
+    ranked = sorted(names, key=lambda name: usual[name][1])
+    spent = np.cumsum([usual[name][1] for name in ranked])
+    return ranked[: max(1, int((spent <= SECONDS).sum()))]
+
+
+def ratios_of(
+    constant: Constant, value: Number, wanted: list[str], usual: dict[str, Result]
+) -> dict[str, tuple[float | str, float]]:
+    """Return error and seconds of programs with another value over the usual; of failures the name."""
+    most = 10 + SLOWEST * sum(usual[name][1] for name in wanted)
+    told = {name: (error, s) for name, error, s in in_process(execute, wanted, (constant, value), most)}
+    found: dict[str, tuple[float | str, float]] = {}
+    for name in wanted:
+        error, seconds = told.get(name, ("stopped", most))
+        ratio = error if isinstance(error, str) else round(error / usual[name][0], 4)
+        found[name] = ratio, round(seconds / usual[name][1], 3)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2)
@@ -253,52 +302,28 @@ def main() -> None:
 
     multiprocessing.set_forkserver_preload(list(PRELOADED))
 
-    tried = [
-        one for one in constants() if one.file.partition("/")[0] not in SHOWING and options.only in one.file
-    ]
-    names = list(programs())
+    tried = [one for one in of_numerics() if options.only in one.file]
     pool = Parallel(options.jobs, prefer="threads")
-    usual: dict[str, Result] = {}
-    reads: dict[Constant, list[str]] = {}
-    for told in pool(delayed(in_process)(execute, [name], None, 600.0) for name in names):
-        for name, error, seconds in told:
-            usual[name] = error, seconds
-            print(f"{name:28}{error:8.4}{seconds:8.2f} s", flush=True)
-    for told in pool(delayed(in_process)(trace, name, None, 600.0) for name in names):
-        for name, ran, _ in told:
-            for constant in read_by(ran):
-                reads.setdefault(constant, []).append(name)
-    lines = []
+    if not RESULTS.exists():
+        RESULTS.write_text(json.dumps({**baseline(pool), **provenance(1)}) + "\n", encoding="utf-8")
+    about, *stored = (json.loads(text) for text in RESULTS.read_text(encoding="utf-8").splitlines())
+    done = {(line["file"], line["name"], line["which"]) for line in stored}
 
-    def attempt(constant: Constant, which: str, value: Number) -> dict[str, Any]:
-        quickest = sorted(reads[constant], key=lambda name: usual[name][1])
-        spent = np.cumsum([usual[name][1] for name in quickest])
-        wanted = quickest[: max(1, int((spent <= SECONDS).sum()))]
-        most = 10 + SLOWEST * sum(usual[name][1] for name in wanted)
-        told = {name: (error, s) for name, error, s in in_process(execute, wanted, (constant, value), most)}
-        ratios = {}
-        for name in wanted:
-            error, seconds = told.get(name, ("stopped", most))
-            ratio = error if isinstance(error, str) else round(error / usual[name][0], 4)
-            ratios[name] = [ratio, round(seconds / usual[name][1], 3)]
-        print(constant.file, constant.name, which, value, ratios, flush=True)
-        return {
-            "file": constant.file,
-            "name": constant.name,
-            "value": constant.value,
-            which: value,
-            "ratios": ratios,
-        }
+    def attempt(constant: Constant, which: str, value: Number) -> None:
+        wanted = quickest(about["reads"][constant.key], about["usual"])
+        line = {"file": constant.file, "name": constant.name, "value": constant.value, "which": which}
+        line |= {"tried": value, "ratios": ratios_of(constant, value, wanted, about["usual"])}
+        with RESULTS.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        print(*line.values(), flush=True)
 
-    lines = pool(
+    pool(
         delayed(attempt)(constant, which, value)
         for constant in tried
-        if constant in reads
+        if constant.key in about["reads"]
         for which, value in constant.others().items()
+        if (constant.file, constant.name, which) not in done
     )
-    unread = [f"{one.file} {one.name}" for one in tried if one not in reads]
-    about = {"all": len(constants()), "unread": unread, "usual": usual, **provenance(1)}
-    RESULTS.write_text("".join(json.dumps(line) + "\n" for line in [about, *lines]), encoding="utf-8")
 
 
 if __name__ == "__main__":
