@@ -10,6 +10,7 @@ from fnmatch import fnmatch
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -275,6 +276,14 @@ def test_layers_name_the_contracts():
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
     for contract in contracts:
         assert f"- **{contract['name']}**" in text
+
+
+def test_layers_show_the_fits_as_they_are():
+    text = (DOCS / "layers.md").read_text(encoding="utf-8")
+    shown = re.findall(r"The fit of `([^`]+)`:\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert len(shown) == 3
+    for file, lines in shown:
+        assert indent(lines, 8 * " ") in (ROOT / file).read_text(encoding="utf-8"), file
 
 
 def test_the_picture_of_the_layers_is_up_to_date():
