@@ -53,7 +53,7 @@ class EuclideanKernel(_Stationary):
 
     #: The map receives a tile of ``distance_factor`` · r².
     distance_factor = 1.0
-    #: sup |dk/d(r²)|, by which an error of r² enters k. Every family also has r²·|dk/d(r²)| < 1.
+    #: Largest size of dk/d(r²), by which an error of r² enters k. Every family also has r² times it below 1.
     slope = 1.0
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
