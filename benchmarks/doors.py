@@ -4,12 +4,13 @@ python benchmarks/doors.py
 
 Writes every block between ``<!-- measured: NAME -->`` and ``<!-- end -->`` of the README and of docs/ whose
 name is in BLOCKS, and measures nothing. The results are those of tables.py, frontier.py, side_by_side.py,
-gp.py, row_scale.py, spatial.py, seeds.py and reproduce.py; run this after any of them.
+gp.py, row_scale.py, spatial.py, seeds.py, constants.py and reproduce.py; run this after any of them.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -280,6 +281,45 @@ def seeds(docs: str) -> list[str]:
     return [said, "", *rows, "", origin]
 
 
+#: Constants that the table lists; ratios of error and of time within which a change is noise.
+SHOWN, SAME_ERROR, SAME_TIME = 20, 1.02, 1.25
+
+
+def constants(docs: str) -> list[str]:
+    """Return what was found at half and at twice each constant, and the table of the largest effects."""
+    from constants import SHOWING
+
+    first, *lines = stored("constants.jsonl")
+    tries = []
+    for line in lines:
+        for program, (error, seconds) in line["ratios"].items():
+            size = math.inf if isinstance(error, str) else max(error, 1 / max(error, 1e-9))
+            tries.append((size, seconds, (line["file"], line["name"]), line, program))
+    every = {key for *_, key, _, _ in tries}
+    moved = {key for size, _, key, _, _ in tries if size > SAME_ERROR}
+    slower = {key for _, seconds, key, _, _ in tries if max(seconds, 1 / max(seconds, 1e-9)) > SAME_TIME}
+    largest: dict[tuple[str, str], list[str]] = {}
+    for _, seconds, key, line, program in sorted(tries, key=lambda one: one[0], reverse=True):
+        error = line["ratios"][program][0]
+        told = error if isinstance(error, str) else f"{error:.2f}"
+        cells = [f"`{key[1]}` ({key[0]})", f"{line['value']:g}", f"{line['tried']:g}", program]
+        largest.setdefault(key, [*cells, told, f"{seconds:.2f}"])
+    rows = ["| constant | value | tried | program | error x | time x |", "|---|---|---|---|---|---|"]
+    rows += [f"| {' | '.join(cells)} |" for cells in list(largest.values())[:SHOWN]]
+    names = {name for name in first["reads"] if name.partition("/")[0] not in SHOWING}
+    left = len(names) - len(every)
+    said = (
+        f"Of {first['all']} constants, {first['of_numerics']} are not about what is shown, drawn or listed. "
+        f"{len(names)} of these are read by one of {len(first['usual'])} short programs, and "
+        f"{len(every)} were tried at half and at twice their values ({left} are left). For "
+        f"{len(every - moved)} no error changes by more than {100 * SAME_ERROR - 100:.0f} %, for "
+        f"{len(every - slower)} no processor time by more than a quarter. The {SHOWN} "
+        "that change an error most:"
+    )
+    origin = f"One split and one seed each; commit {first['commit']}, {first['date']}, {first['machine']}."
+    return [said, "", *rows, "", origin]
+
+
 #: By the name in the marker; each takes the way from the page to the folder of the pages.
 BLOCKS: dict[str, Callable[[str], list[str]]] = {
     "doors": door_table,
@@ -289,6 +329,7 @@ BLOCKS: dict[str, Callable[[str], list[str]]] = {
     "row-scale": row_scale,
     "spatial": spatial,
     "seeds": seeds,
+    "constants": constants,
 }
 
 
