@@ -21,6 +21,7 @@ from gramian.approximations.random_maclaurin import RandomMaclaurin
 from gramian.approximations.tensor_sketch import TensorSketch
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
+from gramian.estimator.parameters import KernelParameters
 from gramian.kernels import Cauchy
 from gramian.kernels.maclaurin import maclaurin_series
 from gramian.kernels.spectral import DRAWS, share_out, spectral_draws
@@ -118,7 +119,7 @@ class Counted(ArraySource):
 @EVERY
 def test_the_map_is_drawn_before_any_row_is_read(case, rows):
     source = Counted(rows[0])
-    kernel = case.estimator._kernel_parameters.resolve(3)
+    kernel = KernelParameters.given(case.estimator).resolve(3)
     made = case.estimator.builder().build(
         source, kernel, dtype=np.dtype(float), rng=np.random.default_rng(1), engine=Engine(1)
     )

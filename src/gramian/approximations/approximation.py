@@ -33,6 +33,7 @@ from gramian.estimator.base import KernelEstimator
 from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.overflow_checks import finite_values, overflowing, rows_at
+from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted
@@ -117,8 +118,8 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
         builder, engine = self.builder(), self._engine()
-        kernel = self._kernel_parameters.of(source)
-        resources = self._resource_parameters.settled(source, kernel, None)
+        kernel = KernelParameters.given(self).of(source)
+        resources = ResourceParameters.given(self).settled(source, kernel, None)
         plan = make_plan(
             builder.settle(source, kernel, dtype=resources.dtype, rng=rng, engine=engine),
             Workload.of(source, 1),

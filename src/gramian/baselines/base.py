@@ -20,6 +20,7 @@ from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.mixins import Classifier, Regressor
+from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.sample_weights import checked_weights
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
@@ -89,7 +90,7 @@ class Baseline(KernelEstimator):
     def _checked_gamma(self, rows: Rows) -> float:
         """Return gamma as a number for these training rows; raise if it is not a positive number."""
         source = as_source(rows)
-        settled = self._kernel_parameters.settled(source)
+        settled = KernelParameters.given(self).settled(source)
         warn_of_scales(source, settled.resolve(source.shape[1]), cure=SCALE_FIRST)
         return 1.0 / source.shape[1] if settled.gamma is None else float(settled.gamma)
 

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
 
-from gramian._budget import parse_bytes
 from gramian._typing import RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.formats.frames import frame_kind
@@ -20,7 +19,6 @@ from gramian.engine import Engine
 from gramian.estimator import display
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.matching import check_width, matched, names_known
-from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.summaries import Evidence, Fact, summary_of
 from gramian.estimator.targets import ClassTargets, NumberTargets
@@ -129,17 +127,9 @@ class KernelEstimator(BaseEstimator):
         return tags
 
     @property
-    def _kernel_parameters(self) -> KernelParameters:
-        return KernelParameters(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params)
-
-    @property
     def _precomputed(self) -> bool:
         """Whether X is a matrix of kernel values instead of rows."""
         return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
-
-    @property
-    def _resource_parameters(self) -> ResourceParameters:
-        return ResourceParameters(parse_bytes(self.memory_budget), self._engine(), self.tile_dtype)
 
     def _engine(self) -> Engine:
         return Engine(self.n_jobs)
