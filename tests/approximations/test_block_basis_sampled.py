@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import gramian as gm
 from gramian._random import children
 from gramian.approximations.block_basis_sampled import SampledBasisBuilder, large_blocks
-from gramian.compression.builder import block_members
+from gramian.compression.builder import BuildSettings, block_members
 from gramian.compression.sampled_core import ridge_inverse
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
@@ -89,9 +89,8 @@ def test_algorithm_5_equals_its_naive_form(rows, important):
     builder = SampledBasisBuilder(
         rank=6, n_blocks=4, n_extra=99, sampling="important" if important else "full"
     )
-    features = builder.assemble(
-        X, partition, KERNEL, dtype=np.float64, rng=np.random.default_rng(9), engine=Engine(1)
-    )
+    settings = BuildSettings(KERNEL, np.dtype(np.float64), np.random.default_rng(9), Engine(1))
+    features = builder.assemble(X, partition, settings)
     members = block_members(partition.route(X), 4)
     expected = algorithm_5(X, members, 6, builder.oversampling, important, np.random.default_rng(9))
     blocks = [gram(X, node.landmarks) @ node.vectors for node in features.nodes]
@@ -238,11 +237,8 @@ def test_a_budget_is_kept_by_rows_that_the_sample_lacks():
     X = np.random.default_rng(0).random((4000, 2))
     source = ArraySource(X)
     builder = SampledBasisBuilder(max_bytes=1_200_000, n_blocks=6)
-    rng = np.random.default_rng(0)
-    settled = builder.settle(source, KERNEL, dtype=np.float64, rng=rng, engine=Engine(1))
-    features = settled.build(
-        source, KERNEL, dtype=np.float64, rng=rng, engine=Engine(1), sample_size=300, chunk_rows=1000
-    )
+    settings = BuildSettings(KERNEL, np.dtype(np.float64), np.random.default_rng(0), Engine(1), 1000)
+    features = builder.settle(source, settings).build(source, settings, sample_size=300)
     counts = np.bincount(features.partition.route(X), minlength=6)
     ranks = np.array([node.rank for node in features.nodes])
     assert 8 * (counts @ ranks + ranks.sum() ** 2 + 4000) <= 1_200_000

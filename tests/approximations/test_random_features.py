@@ -19,6 +19,7 @@ from gramian.approximations.fastfood import Fastfood, hadamard
 from gramian.approximations.random_fourier import RandomFourier
 from gramian.approximations.random_maclaurin import RandomMaclaurin
 from gramian.approximations.tensor_sketch import TensorSketch
+from gramian.compression.builder import BuildSettings
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.estimator.parameters import KernelParameters
@@ -120,9 +121,8 @@ class Counted(ArraySource):
 def test_the_map_is_drawn_before_any_row_is_read(case, rows):
     source = Counted(rows[0])
     kernel = KernelParameters.given(case.estimator).resolve(3)
-    made = case.estimator.builder().build(
-        source, kernel, dtype=np.dtype(float), rng=np.random.default_rng(1), engine=Engine(1)
-    )
+    settings = BuildSettings(kernel, np.dtype(float), np.random.default_rng(1), Engine(1))
+    made = case.estimator.builder().build(source, settings)
     assert (source.reads, source.taken) == (0, 0)
     assert made.rank == case.estimator.rank
 

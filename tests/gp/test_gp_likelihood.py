@@ -10,6 +10,7 @@ from gramian.approximations.block_diagonal import BlockDiagonalBuilder
 from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocksBuilder
 from gramian.approximations.meka import MEKABuilder
 from gramian.approximations.multiresolution import MultiResolutionBuilder
+from gramian.compression.builder import BuildSettings
 from gramian.compression.storage import operator_of
 from gramian.data.source import as_source
 from gramian.engine import Engine
@@ -41,8 +42,8 @@ BUILDERS = {
 
 def built(builder, kernel, rows=X):
     source = as_source(rows)
-    settled = builder.settle(source, kernel, dtype=np.float64, rng=np.random.default_rng(1), engine=ENGINE)
-    return settled.build(source, kernel, dtype=np.float64, rng=np.random.default_rng(1), engine=ENGINE)
+    settings = BuildSettings(kernel, np.dtype(np.float64), np.random.default_rng(1), ENGINE)
+    return builder.settle(source, settings).build(source, settings)
 
 
 def at(features, kernel, theta, data) -> MarginalLikelihood:

@@ -8,6 +8,7 @@ from sklearn.kernel_ridge import KernelRidge as Peer
 
 import gramian as gm
 from gramian.approximations.multiresolution import MultiResolutionBuilder
+from gramian.compression.builder import BuildSettings
 from gramian.compression.sums import accumulate, leaf_blocks
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
@@ -44,9 +45,8 @@ def setting(name, *, weighted, intercept, alphas=ALPHAS, spectral=True):
         Y = Y - np.average(Y, axis=0, weights=weights)
     source = ArraySource(X)
     kernel = gm.Gaussian(0.7)
-    features = BUILDERS[name].build(
-        source, kernel, dtype=np.float64, rng=np.random.default_rng(1), engine=ENGINE
-    )
+    settings = BuildSettings(kernel, np.dtype(np.float64), np.random.default_rng(1), ENGINE)
+    features = BUILDERS[name].build(source, settings)
     common = {"chunk_rows": 40, "engine": ENGINE}
     sums = accumulate(features, source, Y, weights, with_ones=intercept, **common)
     mass = (len(X) if weights is None else weights.sum()) if intercept else None

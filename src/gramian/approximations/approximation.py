@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, RandomState, RowsLike
-from gramian.compression.builder import Builder
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import Workload
 from gramian.compression.features import CLIPPED, FeatureMap
 from gramian.compression.plan import Plan, make_plan
@@ -121,7 +121,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         kernel = KernelParameters.given(self).of(source)
         resources = ResourceParameters.given(self).settled(source, kernel, None)
         plan = make_plan(
-            builder.settle(source, kernel, dtype=resources.dtype, rng=rng, engine=engine),
+            builder.settle(source, BuildSettings(kernel, resources.dtype, rng, engine)),
             Workload.of(source, 1),
             resources,
             training=False,

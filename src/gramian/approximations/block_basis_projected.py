@@ -7,17 +7,15 @@ structure; the computation of bases and core is gramian's.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from gramian._budget import format_bytes
-from gramian._phases import Progress, uncounted
 from gramian._typing import Rows
 from gramian.approximations.meka import MEKABuilder
-from gramian.compression.block_choice import BlockTrials
-from gramian.compression.builder import CHUNK_ROWS, Builder
+from gramian.compression.block_choice import BlockTrials, Build
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.rank_sharing import DEFAULT_RANK, Size, asked_size
 from gramian.compression.recompression import (
@@ -25,11 +23,8 @@ from gramian.compression.recompression import (
     recompress_core,
     recompression_bytes,
 )
-from gramian.data.floats import as_float
 from gramian.data.source import ArraySource, RowSource
-from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
-from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition
 from gramian.landmarks.rules import Landmarks
 
@@ -68,18 +63,16 @@ class BlockBasisBuilder(Builder):
     limit: float | None = None
     trial_error: float | None = None
 
-    def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
-    ) -> Self:
+    def settle(self, source: RowSource, settings: BuildSettings) -> Self:
         """Choose the open sizes by trials on a sample."""
         n = source.shape[0]
         trials = BlockTrials.on(
-            source, self._trial(kernel, np.dtype(dtype), engine), rng, engine, stored_diagonal=self.diagonal
+            source, self._trial(settings), settings.rng, settings.engine, stored_diagonal=self.diagonal
         )
         budget = self.max_bytes
         if budget is not None and self.diagonal:
             budget -= n * np.dtype(np.float64).itemsize
-        size = asked_size(n, np.dtype(dtype).itemsize, self.rank, self.n_blocks, budget)
+        size = asked_size(n, settings.dtype.itemsize, self.rank, self.n_blocks, budget)
         if self.tol is not None:
             count, size = self._for_tolerance(trials, size, n)
         else:
@@ -104,27 +97,22 @@ class BlockBasisBuilder(Builder):
             )
         return count, size
 
-    def _trial(self, kernel: Kernel, dtype: np.dtype[Any], engine: Engine) -> Any:
+    def _trial(self, settings: BuildSettings) -> Build:
         def build(
             sample: ArraySource, n_blocks: int, size: Size, n_rows: int, rng: np.random.Generator
         ) -> FeatureMap:
             rank = max(1, round(size.equal_rank(n_rows, n_blocks)))
             over = min(self.oversampling, TRIAL_OVERSAMPLING)
             inner = self._inner(n_blocks, rank, over)
-            rows = as_float(sample.rows(slice(0, sample.shape[0])), dtype, kernel)
+            rows = settings.floats(sample.rows(slice(0, sample.shape[0])))
             partition = fit_partition(
-                rows, n_blocks, method=self.partition, n_levels=1, rng=rng, kernel=kernel
+                rows, n_blocks, method=self.partition, n_levels=1, rng=rng, kernel=settings.kernel
             )
-            bases = inner.assemble(rows, partition, kernel, dtype=dtype, rng=rng, engine=engine)
+            drawn = replace(settings, rng=rng)
             found = recompress_core(
-                bases,
-                size,
-                sample,
-                n_rows=n_rows,
-                chunk_rows=CHUNK_ROWS,
-                engine=engine,
+                inner.assemble(rows, partition, drawn), size, sample, drawn, n_rows=n_rows
             )
-            return leave_diagonal(found, sample, chunk_rows=CHUNK_ROWS) if self.diagonal else found
+            return leave_diagonal(found, sample, chunk_rows=drawn.chunk_rows) if self.diagonal else found
 
         return build
 
@@ -174,35 +162,15 @@ class BlockBasisBuilder(Builder):
         """Return the bytes of the recompression."""
         return recompression_bytes(self.n_leaves, min(self.landmarks_per_block, n_rows))
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Choose landmarks in each block and whiten the kernel on all of them."""
-        return self.settled.assemble(sample, partition, kernel, dtype=dtype, rng=rng, engine=engine)
+        return self.settled.assemble(sample, partition, settings)
 
-    def finish(
-        self,
-        features: FeatureMap,
-        source: RowSource,
-        *,
-        rng: np.random.Generator,
-        engine: Engine,
-        chunk_rows: int,
-        progress: Progress = uncounted,
-    ) -> FeatureMap:
+    def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Recompress bases and core to the size."""
         assert self.limit is not None
         assert self.rank is not None
         numbers = self.max_bytes is None
         size = Size(self.limit) if numbers else Size(self.limit, features.dtype.itemsize, 8.0)
-        found = recompress_core(
-            features, size, source, chunk_rows=chunk_rows, engine=engine, progress=progress
-        )
-        return leave_diagonal(found, source, chunk_rows=chunk_rows) if self.diagonal else found
+        found = recompress_core(features, size, source, settings)
+        return leave_diagonal(found, source, chunk_rows=settings.chunk_rows) if self.diagonal else found

@@ -16,13 +16,12 @@ from numpy.typing import DTypeLike
 
 from gramian._budget import format_bytes
 from gramian._numerics import rank_cutoff
-from gramian._phases import Progress, uncounted
 from gramian._random import children
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.approximations.block_basis_search import BlockSearch
 from gramian.compression.basis import Basis
 from gramian.compression.block_spectra import Spectra
-from gramian.compression.builder import Builder, block_members
+from gramian.compression.builder import Builder, BuildSettings, block_members
 from gramian.compression.column_sampling import BlockRow, draw, important_rows, sample_columns
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.compression.projection_core import Strip, join_blocks
@@ -30,7 +29,6 @@ from gramian.compression.randomized_svd import randomized_svd
 from gramian.compression.rank_sharing import DEFAULT_RANK, Size, asked_size
 from gramian.compression.recompression import block_counts
 from gramian.compression.sampled_core import ridge_inverse
-from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
@@ -95,20 +93,18 @@ class SampledBasisBuilder(Builder):
     n_rows: int | None = None
     predicted_tol: float | None = None
 
-    def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
-    ) -> Self:
+    def settle(self, source: RowSource, settings: BuildSettings) -> Self:
         """Choose the open sizes from the spectra of diagonal blocks of a sample."""
         n, budget = source.shape[0], self.max_bytes
         if budget is not None and self.diagonal:
             budget -= n * np.dtype(np.float64).itemsize
-        size = asked_size(n, np.dtype(dtype).itemsize, self.rank, self.n_blocks, budget)
+        size = asked_size(n, settings.dtype.itemsize, self.rank, self.n_blocks, budget)
         if self.tol is None and self.n_blocks is not None:
             if budget is None:
                 return replace(self, rank=min(self.rank or DEFAULT_RANK, n))
             return replace(self, rank=_equal_rank(size, n, self.n_blocks), limit=size.limit)
-        sample = as_float(sample_rows(source, min(n, SAMPLE_ROWS), rng)[0], dtype, kernel)
-        search = BlockSearch(sample, n, kernel, rng, engine, self.partition)
+        sample = settings.floats(sample_rows(source, min(n, SAMPLE_ROWS), settings.rng)[0])
+        search = BlockSearch(sample, n, settings.kernel, settings.rng, settings.engine, self.partition)
         if self.tol is None:
             found = search.for_size(size)
             rank = _equal_rank(size, n, found.n_blocks)
@@ -159,20 +155,12 @@ class SampledBasisBuilder(Builder):
         longest = max(candidates, min(rows, 2 * rows // self.n_leaves))
         return round(4.4 * 8 * min(2, self.n_leaves) * columns * longest)
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Sample columns of each block row, orthonormalise them, and fit the inner matrix on sampled rows."""
+        kernel, dtype, engine = settings.kernel, settings.dtype, settings.engine
         members = block_members(partition.route(sample, engine), partition.n_blocks)
-        picking, searching, streams = (children(stream, len(members)) for stream in children(rng, 3))
-        ranks, flat = self._ranks(kernel, sample, members, searching, np.dtype(dtype).itemsize, engine)
+        picking, searching, streams = (children(stream, len(members)) for stream in children(settings.rng, 3))
+        ranks, flat = self._ranks(kernel, sample, members, searching, dtype.itemsize, engine)
         pivots = np.asarray([self._pivots(r) for r in ranks], np.intp)
         candidates = sample
         if self.sampling == "important":
@@ -190,20 +178,11 @@ class SampledBasisBuilder(Builder):
             notes["blocks with ranks too large to tell"] = float(flat)
         return FeatureMap.of_blocks(bases, core, partition, kernel, dtype, notes)
 
-    def finish(
-        self,
-        features: FeatureMap,
-        source: RowSource,
-        *,
-        rng: np.random.Generator,
-        engine: Engine,
-        chunk_rows: int,
-        progress: Progress = uncounted,
-    ) -> FeatureMap:
+    def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Drop trailing directions if all rows, unlike the sample, would exceed the size limit."""
         if self.limit is None:
             return features
-        counts = block_counts(features.partition, source, chunk_rows=chunk_rows, engine=engine)
+        counts = block_counts(features.partition, source, settings)
         size = self._size(features.dtype.itemsize)
         gains = [basis.values for basis in features.nodes]
         return _truncate(features, size.share(gains, counts.astype(np.float64)))

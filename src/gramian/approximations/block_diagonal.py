@@ -8,19 +8,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._random import children
 from gramian._typing import IntArray, Rows
 from gramian.approximations.approximation import Approximation, at_least_one
-from gramian.compression.basis import Basis, BasisBuilder
-from gramian.compression.builder import Builder, block_members, choose_landmarks
+from gramian.compression.basis import Basis
+from gramian.compression.builder import Builder, BuildSettings, block_members, choose_landmarks
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
-from gramian.engine import Engine
 from gramian.exceptions import BudgetError
-from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
@@ -121,9 +118,7 @@ class BlockDiagonalBuilder(Builder):
     partition: str = "tree"
     block_rows: int | None = None
 
-    def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
-    ) -> Self:
+    def settle(self, source: RowSource, settings: BuildSettings) -> Self:
         """Return the builder with the number of rows per block filled in."""
         n = source.shape[0]
         return replace(self, block_rows=expected_rows(n, self.n_blocks, self.partition))
@@ -154,41 +149,25 @@ class BlockDiagonalBuilder(Builder):
         """Return all rows if every row is a landmark, else the usual sample size."""
         return n_rows if self.rank is None else super().sample_size(n_rows)
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Whiten the kernel on the landmarks of each block."""
-        members = block_members(partition.route(sample, engine), partition.n_blocks)
+        members = block_members(partition.route(sample, settings.engine), partition.n_blocks)
         if self.rank is None:
-            bases = whole_blocks(kernel, sample, members, (), dtype, engine, most=self.landmarks_per_block)
+            bases = whole_blocks(sample, members, settings, most=self.landmarks_per_block)
         else:
-            bases = self._low_rank(kernel, sample, members, dtype, rng, engine)
-        return FeatureMap.of_blocks(bases, None, partition, kernel, dtype, left_out(bases))
+            bases = self._low_rank(sample, members, settings)
+        notes = left_out(bases)
+        return FeatureMap.of_blocks(bases, None, partition, settings.kernel, settings.dtype, notes)
 
-    def _low_rank(
-        self,
-        kernel: Kernel,
-        sample: Rows,
-        members: list[IntArray],
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> list[Basis]:
-        streams = children(rng, len(members))
+    def _low_rank(self, sample: Rows, members: list[IntArray], settings: BuildSettings) -> list[Basis]:
+        streams, kernel = children(settings.rng, len(members)), settings.kernel
         rank, count = self.block_rank, self.landmarks_per_block
 
         def build(s: int) -> Basis:
             local = choose_landmarks(sample[members[s]], count, self.landmarks, streams[s], kernel=kernel)
-            return BasisBuilder(kernel, dtype, ()).build(local, rank)
+            return settings.basis(local, rank)
 
-        return engine.map(build, range(len(members)))
+        return settings.engine.map(build, range(len(members)))
 
 
 def expected_rows(n_rows: int, n_blocks: int, partition: str) -> int:
@@ -210,14 +189,7 @@ def check_rows(rows: int, most: int) -> None:
 
 
 def whole_blocks(
-    kernel: Kernel,
-    sample: Rows,
-    members: list[IntArray],
-    above: tuple[Basis, ...],
-    dtype: DTypeLike,
-    engine: Engine,
-    *,
-    most: int,
+    sample: Rows, members: list[IntArray], settings: BuildSettings, *above: Basis, most: int
 ) -> list[Basis]:
     """Return bases whose landmarks are all rows of their block, with repeated rows taken once.
 
@@ -237,9 +209,9 @@ def whole_blocks(
     check_rows(max((rows.shape[0] for rows in points), default=0), most)
 
     def build(rows: Rows) -> Basis:
-        return BasisBuilder(kernel, dtype, above).build(rows, rows.shape[0], spectral=True)
+        return settings.basis(rows, rows.shape[0], *above, spectral=True)
 
-    return engine.map(build, points)
+    return settings.engine.map(build, points)
 
 
 def left_out(bases: list[Basis]) -> dict[str, float]:

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
-from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._numerics import unit_roundoff
@@ -17,14 +16,12 @@ from gramian._random import as_generator, children
 from gramian._typing import Array, Float64Array, IntArray, RandomState, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.block_diagonal import check_rows, expected_rows, left_out
-from gramian.compression.basis import Basis, BasisBuilder
-from gramian.compression.builder import Builder, block_members
+from gramian.compression.basis import Basis
+from gramian.compression.builder import Builder, BuildSettings, block_members
 from gramian.compression.features import FeatureMap
 from gramian.compression.projection_core import projection_core
 from gramian.data.source import RowSource
-from gramian.engine import Engine
 from gramian.exceptions import InputError
-from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition, fit_partition
 from gramian.operators.block import BlockOperator
@@ -121,9 +118,7 @@ class ClusteredLowRankBuilder(Builder):
     partition: str = "kmeans"
     block_rows: int | None = None
 
-    def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
-    ) -> Self:
+    def settle(self, source: RowSource, settings: BuildSettings) -> Self:
         """Return the builder with the number of rows per block filled in."""
         return replace(self, block_rows=expected_rows(source.shape[0], self.n_blocks, self.partition))
 
@@ -156,27 +151,18 @@ class ClusteredLowRankBuilder(Builder):
         """Return the number of rows, because each row is a landmark of its block."""
         return n_rows
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Compute eigenvectors of each diagonal block and couple them."""
-        members = block_members(partition.route(sample, engine), partition.n_blocks)
+        members = block_members(partition.route(sample, settings.engine), partition.n_blocks)
 
         check_rows(max((len(mine) for mine in members), default=0), self.landmarks_per_block)
 
         def build(mine: IntArray) -> Basis:
-            return BasisBuilder(kernel, dtype, ()).build(sample[mine], self.rank, coupled=True)
+            return settings.basis(sample[mine], self.rank, coupled=True)
 
-        bases = engine.map(build, members)
-        core = projection_core(kernel, bases, None, engine)
-        return FeatureMap.of_blocks(bases, core, partition, kernel, dtype, left_out(bases))
+        bases, kernel = settings.engine.map(build, members), settings.kernel
+        core = projection_core(kernel, bases, None, settings.engine)
+        return FeatureMap.of_blocks(bases, core, partition, kernel, settings.dtype, left_out(bases))
 
 
 def clustered_low_rank(

@@ -15,10 +15,9 @@ from gramian._checks import one_of, whole_number
 from gramian._random import children
 from gramian._typing import Float64Array, Rows, RowsLike
 from gramian.approximations.approximation import Approximation
-from gramian.compression.basis import Basis, BasisBuilder
-from gramian.compression.builder import Builder, choose_landmarks
+from gramian.compression.basis import Basis
+from gramian.compression.builder import Builder, BuildSettings, choose_landmarks
 from gramian.compression.features import FeatureMap
-from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
 from gramian.landmarks.partition import Partition
@@ -134,20 +133,12 @@ class EnsembleNystromBuilder(Builder):
         """Number of landmarks of all experts together."""
         return self.rank * self.n_experts
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Whiten the kernel on each expert's landmarks, compute the weights and join the experts."""
-        *streams, judging = children(rng, self.n_experts + 1)
+        *streams, judging = children(settings.rng, self.n_experts + 1)
+        kernel, engine = settings.kernel, settings.engine
         experts = [
-            BasisBuilder(kernel, dtype, ()).build(
+            settings.basis(
                 choose_landmarks(sample, self.rank, self.landmarks, stream, engine, kernel=kernel), self.rank
             )
             for stream in streams
@@ -155,7 +146,7 @@ class EnsembleNystromBuilder(Builder):
         shares = np.full(self.n_experts, 1.0 / self.n_experts)
         if self.weights == "ridge":
             shares = _fitted_weights(kernel, experts, sample, judging)
-        root = _join_bases(experts, shares, kernel, dtype)
+        root = _join_bases(experts, shares, kernel, settings.dtype)
         notes = {f"weight of expert {t}": float(share) for t, share in enumerate(shares)}
         notes |= {f"landmarks of expert {t}": float(e.landmarks.shape[0]) for t, e in enumerate(experts)}
         return FeatureMap.lone(root, partition, kernel, notes)

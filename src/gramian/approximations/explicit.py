@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._phases import Progress, uncounted
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, FloatArray, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import CHUNK_ROWS, Builder
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
-from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import CenterPartition, Partition
@@ -73,36 +71,22 @@ class ExplicitBuilder(Builder):
         """Return 0: the map is drawn without looking at rows."""
         return 0
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Draw the map as the only node of a partition."""
-        columns = self.columns(kernel, sample.shape[1], dtype=dtype, rng=rng)
-        return lone_map(columns, kernel, partition)
+        columns = self.columns(settings.kernel, sample.shape[1], dtype=settings.dtype, rng=settings.rng)
+        return lone_map(columns, settings.kernel, partition)
 
     def build(
         self,
         source: RowSource,
-        kernel: Kernel,
+        settings: BuildSettings,
         *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
         sample_size: int | None = None,
-        chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
-        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Draw the map for rows with the source's number of features."""
-        nothing = np.zeros((0, source.shape[1]), dtype)
-        return self.assemble(nothing, one_block(source.shape[1]), kernel, dtype=dtype, rng=rng, engine=engine)
+        nothing = np.zeros((0, source.shape[1]), settings.dtype)
+        return self.assemble(nothing, one_block(source.shape[1]), settings)
 
 
 def one_block(n_features: int) -> CenterPartition:

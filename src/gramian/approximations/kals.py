@@ -7,20 +7,17 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._lapack import cho_solve
-from gramian._phases import Progress, uncounted
 from gramian._random import children
 from gramian._typing import Array, Rows
 from gramian.approximations.alternating import Entries, half_step, ridged_factor
 from gramian.approximations.approximation import Approximation, given_or_one_of
-from gramian.compression.basis import Basis, BasisBuilder
-from gramian.compression.builder import CHUNK_ROWS, Builder, choose_landmarks
+from gramian.compression.basis import Basis
+from gramian.compression.builder import Builder, BuildSettings, choose_landmarks
 from gramian.compression.features import FeatureMap
 from gramian.compression.storage import dense_features
-from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.exceptions import InputError
@@ -122,9 +119,7 @@ class KALSBuilder(Builder):
     columns: str = "rpcholesky"
     per_row: int | None = None
 
-    def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
-    ) -> Self:
+    def settle(self, source: RowSource, settings: BuildSettings) -> Self:
         """Return the builder with the entries of a row filled in, by default log(n) per rank."""
         n = source.shape[0]
         rank = min(self.rank, n)
@@ -158,53 +153,43 @@ class KALSBuilder(Builder):
         tile = 8 * self.root_landmarks * (self.rank + n_features + 128)
         return n_rows * self.rank * (2 * 8 + itemsize) + 2 * tile
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Return the start of the iteration, a Nyström basis of the rank."""
-        points = choose_landmarks(sample, self._start, self.landmarks, rng, engine, kernel=kernel)
-        return FeatureMap.lone(BasisBuilder(kernel, dtype, ()).build(points, self.rank), partition, kernel)
+        points = choose_landmarks(
+            sample, self._start, self.landmarks, settings.rng, settings.engine, kernel=settings.kernel
+        )
+        return FeatureMap.lone(settings.basis(points, self.rank), partition, settings.kernel)
 
     def build(
         self,
         source: RowSource,
-        kernel: Kernel,
+        settings: BuildSettings,
         *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
         sample_size: int | None = None,
-        chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
-        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Iterate over all rows, also those of weight 0, because they are rows of K."""
-        starting, choosing, drawing = children(rng, 3)
+        starting, choosing, drawing = children(settings.rng, 3)
         n = source.shape[0]
         rows, numbers = sample_rows(
             source, self.sample_size(n) if sample_size is None else sample_size, starting
         )
-        rows = as_float(rows, dtype, kernel)
+        rows = settings.floats(rows)
         partition = fit_partition(rows, 1, rng=starting)
-        start = self.assemble(rows, partition, kernel, dtype=dtype, rng=starting, engine=engine)
-        U = dense_features(start, source, chunk_rows=chunk_rows, engine=engine).astype(np.float64)
-        entries = self._entries(source, rows, numbers, kernel, choosing, drawing, engine)
+        start = self.assemble(rows, partition, replace(settings, rng=starting))
+        engine = settings.engine
+        U = dense_features(start, source, chunk_rows=settings.chunk_rows, engine=engine).astype(np.float64)
+        entries = self._entries(source, rows, numbers, settings.kernel, choosing, drawing, engine)
         for _ in range(self.n_iter):
-            U += half_step(entries, U, engine, progress)
+            U += half_step(entries, U, engine, settings.progress)
             U *= 0.5
         J = np.sort(np.concatenate([entries.chosen, entries.columns(-1)]))
-        points = as_float(source.take(J), dtype, kernel)
+        points = settings.floats(source.take(J))
         gram = U[J].T @ U[J]
         vectors = cho_solve(ridged_factor(gram), U[J].T).T
         values = np.linalg.eigvalsh(gram)[::-1] * (n / len(J))
-        return FeatureMap.lone(Basis.of_columns(points, vectors, kernel, dtype, values), partition, kernel)
+        root = Basis.of_columns(points, vectors, settings.kernel, settings.dtype, values)
+        return FeatureMap.lone(root, partition, settings.kernel)
 
     @property
     def _start(self) -> int:

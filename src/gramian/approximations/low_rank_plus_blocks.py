@@ -5,19 +5,13 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import DTypeLike
-
 from gramian._checks import one_of, whole_number
 from gramian._typing import Rows
 from gramian.approximations.approximation import Approximation, given_or_one_of
 from gramian.approximations.block_diagonal import expected_rows, left_out, whole_blocks
-from gramian.compression.basis import BasisBuilder
-from gramian.compression.builder import Builder, block_members, choose_landmarks
+from gramian.compression.builder import Builder, BuildSettings, block_members, choose_landmarks
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.data.source import RowSource
-from gramian.engine import Engine
-from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
@@ -117,9 +111,7 @@ class LowRankPlusBlocksBuilder(Builder):
     partition: str = "tree"
     block_rows: int | None = None
 
-    def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
-    ) -> Self:
+    def settle(self, source: RowSource, settings: BuildSettings) -> Self:
         """Choose the number of blocks and fill in their rows."""
         n = source.shape[0]
         count = max(1, round(n / BLOCK_ROWS)) if self.n_blocks is None else self.n_blocks
@@ -154,20 +146,14 @@ class LowRankPlusBlocksBuilder(Builder):
         """Return the number of rows, because each row is a landmark of its block."""
         return n_rows
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Whiten the kernel on the root's landmarks, and its residual on all rows of each block."""
-        points = choose_landmarks(sample, self.root_landmarks, self.landmarks, rng, engine, kernel=kernel)
-        root = BasisBuilder(kernel, dtype, ()).build(points, self.root_rank)
+        kernel, engine = settings.kernel, settings.engine
+        points = choose_landmarks(
+            sample, self.root_landmarks, self.landmarks, settings.rng, engine, kernel=kernel
+        )
+        root = settings.basis(points, self.root_rank)
         members = block_members(partition.route(sample, engine), partition.n_blocks)
-        bases = whole_blocks(kernel, sample, members, (root,), dtype, engine, most=self.landmarks_per_block)
+        bases = whole_blocks(sample, members, settings, root, most=self.landmarks_per_block)
         forest = forest_of(partition, [[root.rank], [b.rank for b in bases]], root=True)
-        return FeatureMap(kernel, partition, forest, (root, *bases), None, np.dtype(dtype), left_out(bases))
+        return FeatureMap(kernel, partition, forest, (root, *bases), None, settings.dtype, left_out(bases))

@@ -7,15 +7,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from gramian._checks import not_negative, one_of, positive_number, whole_number
-from gramian._phases import Progress, uncounted
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
-from gramian.compression.basis import Basis, BasisBuilder
-from gramian.compression.builder import Builder, block_members, choose_landmarks
+from gramian.compression.basis import Basis
+from gramian.compression.builder import Builder, BuildSettings, block_members, choose_landmarks
 from gramian.compression.features import FeatureMap
 from gramian.compression.projection_core import projection_core
 from gramian.compression.rank_sharing import Size
@@ -27,7 +25,6 @@ from gramian.compression.recompression import (
 )
 from gramian.compression.sampled_core import sampled_core
 from gramian.data.source import RowSource
-from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
@@ -219,19 +216,10 @@ class MEKABuilder(Builder):
             return max(1, -(-len(self.landmarks) // self.n_blocks))
         return max((len(points) for points in self.landmarks), default=1)
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Choose landmarks in each block, whiten the kernel on them and couple the blocks."""
-        members = block_members(partition.route(sample, engine), partition.n_blocks)
-        streams = children(rng, partition.n_blocks)
+        members = block_members(partition.route(sample, settings.engine), partition.n_blocks)
+        streams = children(settings.rng, partition.n_blocks)
         points = self._given(sample, partition)
         recompressed = self.core == "recompressed"
         whole = recompressed or self.rank_rule == "singular"
@@ -244,56 +232,45 @@ class MEKABuilder(Builder):
                     self.landmarks_per_block,
                     self._rule,
                     streams[s],
-                    kernel=kernel,
+                    kernel=settings.kernel,
                     tol=LEFT_OVER if recompressed else 0.0,
                     tol_after=LEFT_OVER_AFTER * self.rank,
                 )
             else:
                 local = points[s]
             # A recompressed core gets its eigenvectors from all rows later.
-            return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True, spectral=not recompressed)
+            return settings.basis(local, cap, coupled=True, spectral=not recompressed)
 
-        bases = engine.map(build, range(partition.n_blocks))
+        bases = settings.engine.map(build, range(partition.n_blocks))
         if recompressed:  # finish computes its ranks and core from all rows
-            return FeatureMap.of_blocks(bases, None, partition, kernel, dtype)
+            return FeatureMap.of_blocks(bases, None, partition, settings.kernel, settings.dtype)
         if self.rank_rule == "singular":
             counts = np.asarray([len(m) for m in members], np.float64)
             bases = share_ranks(bases, counts, self.rank * partition.n_blocks)
-        keep = self._kept_pairs(kernel, sample, members)
+        keep = self._kept_pairs(settings.kernel, sample, members)
         if self.core == "projection":
-            core = projection_core(kernel, bases, keep, engine)
+            core = projection_core(settings.kernel, bases, keep, settings.engine)
         else:
             rows = round((1.0 + self.core_oversampling) * self.rank)
             core = sampled_core(
-                kernel,
+                settings.kernel,
                 bases,
                 sample,
                 members,
                 rows,
                 keep,
                 streams,
-                engine,
+                settings.engine,
                 regularised=self.core == "sampled",
             )
-        return FeatureMap.of_blocks(bases, core, partition, kernel, dtype)
+        return FeatureMap.of_blocks(bases, core, partition, settings.kernel, settings.dtype)
 
-    def finish(
-        self,
-        features: FeatureMap,
-        source: RowSource,
-        *,
-        rng: np.random.Generator,
-        engine: Engine,
-        chunk_rows: int,
-        progress: Progress = uncounted,
-    ) -> FeatureMap:
+    def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Recompress the core if it is a recompressed one; otherwise return the features unchanged."""
         if self.core != "recompressed":
             return features
         size = Size.of_equal_ranks(source.shape[0], self.rank, features.partition.n_blocks)
-        return recompress_core(
-            features, size, source, chunk_rows=chunk_rows, engine=engine, progress=progress
-        )
+        return recompress_core(features, size, source, settings)
 
     @property
     def passes(self) -> int:

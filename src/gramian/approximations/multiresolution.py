@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike
 
 from gramian._checks import one_of, whole_number
 from gramian._random import children
 from gramian._typing import Array, IntArray, Rows
 from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
-from gramian.compression.basis import Basis, BasisBuilder
-from gramian.compression.builder import Builder, block_members, choose_landmarks
+from gramian.compression.basis import Basis
+from gramian.compression.builder import Builder, BuildSettings, block_members, choose_landmarks
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.compression.storage import sparse_features
-from gramian.data.floats import as_float
 from gramian.data.source import RowSource
-from gramian.engine import Engine
-from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import bound
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
@@ -157,22 +153,14 @@ class MultiResolutionBuilder(Builder):
         """Landmarks of the global basis."""
         return self.root_rank if isinstance(self.landmarks, str) else len(self.landmarks)
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Choose landmarks level by level and whiten the residual kernel on them."""
-        labels = partition.route(sample, engine)
+        kernel, dtype, rng = settings.kernel, settings.dtype, settings.rng
+        labels = partition.route(sample, settings.engine)
         points = choose_landmarks(
-            sample, self.root_landmarks, self.landmarks, rng, engine, kernel=kernel, dtype=dtype
+            sample, self.root_landmarks, self.landmarks, rng, settings.engine, kernel=kernel, dtype=dtype
         )
-        root = BasisBuilder(kernel, dtype, ()).build(as_float(points, dtype, kernel), self.root_rank)
+        root = settings.basis(settings.floats(points), self.root_rank)
         bases: list[list[Basis]] = [[root]]
         paths: list[tuple[Basis, ...]] = [(root,)] * partition.n_blocks
         levels = [*partition.ancestors, np.arange(partition.n_blocks)] if self.n_levels > 1 else []
@@ -189,22 +177,23 @@ class MultiResolutionBuilder(Builder):
                 task: tuple[IntArray, np.random.Generator, tuple[Basis, ...]],
             ) -> Basis:
                 members, stream, above = task
-                return self.block_basis(sample[members], kernel, dtype, above, stream)
+                return self.block_basis(sample[members], replace(settings, rng=stream), *above)
 
-            made = engine.map(build, tasks)
+            made = settings.engine.map(build, tasks)
             bases.append(made)
             paths = [(*path, made[node]) for path, node in zip(paths, level, strict=True)]
         ranks = [[b.rank for b in level] for level in bases]
         forest = forest_of(partition, ranks, root=True, blocks=self.n_levels > 1)
         nodes = tuple(b for level in bases for b in level)
-        return FeatureMap(kernel, partition, forest, nodes, None, np.dtype(dtype))
+        return FeatureMap(kernel, partition, forest, nodes, None, dtype)
 
-    def block_basis(
-        self, rows: Rows, kernel: Kernel, dtype: DTypeLike, above: tuple[Basis, ...], rng: np.random.Generator
-    ) -> Basis:
+    def block_basis(self, rows: Rows, settings: BuildSettings, *above: Basis) -> Basis:
         """Choose a block's landmarks among its rows and whiten the residual kernel on them."""
-        local = choose_landmarks(rows, self.landmarks_per_block, self._local, rng, kernel=kernel, dtype=dtype)
-        return BasisBuilder(kernel, dtype, above).build(as_float(local, dtype, kernel), self.rank)
+        kernel, dtype = settings.kernel, settings.dtype
+        local = choose_landmarks(
+            rows, self.landmarks_per_block, self._local, settings.rng, kernel=kernel, dtype=dtype
+        )
+        return settings.basis(settings.floats(local), self.rank, *above)
 
     @property
     def _local(self) -> Landmarks:

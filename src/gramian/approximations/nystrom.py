@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from gramian._checks import not_negative, one_of, whole_number
 from gramian._numerics import descending_eigh, rank_cutoff
-from gramian._phases import Progress, uncounted
 from gramian._random import children
 from gramian._typing import Array, Rows, RowsLike
 from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
-from gramian.compression.basis import Basis, BasisBuilder
-from gramian.compression.builder import Builder, choose_landmarks
+from gramian.compression.basis import Basis
+from gramian.compression.builder import Builder, BuildSettings, choose_landmarks
 from gramian.compression.features import FeatureMap
 from gramian.compression.randomized_svd import randomized_eigh
 from gramian.compression.recompression import Leading, recompress_root
@@ -186,49 +185,23 @@ class NystromBuilder(Builder):
         """Return the bytes of the sums and eigenvectors of the recompression."""
         return 6 * 8 * min(self.root_landmarks, n_rows) ** 2 if self.recompress else 0
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Choose landmarks and whiten the kernel on them."""
-        choosing, cutting = children(rng, 2)
-        points = self._points(sample, kernel, choosing, engine)
+        choosing, cutting = children(settings.rng, 2)
+        points = self._points(sample, settings.kernel, choosing, settings.engine)
         if self.recompress:
-            root = BasisBuilder(kernel, dtype, ()).build(points, points.shape[0])
+            root = settings.basis(points, points.shape[0])
         elif self.svd == "exact":
-            root = BasisBuilder(kernel, dtype, ()).build(points, self.rank)
+            root = settings.basis(points, self.rank)
         else:
-            root = self._cut(points, kernel, dtype, cutting)
-        return FeatureMap.lone(root, partition, kernel)
+            root = self._cut(points, settings.kernel, settings.dtype, cutting)
+        return FeatureMap.lone(root, partition, settings.kernel)
 
-    def finish(
-        self,
-        features: FeatureMap,
-        source: RowSource,
-        *,
-        rng: np.random.Generator,
-        engine: Engine,
-        chunk_rows: int,
-        progress: Progress = uncounted,
-    ) -> FeatureMap:
+    def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Recompress to the rank if the basis has more columns; otherwise return it unchanged."""
         if not self.recompress or features.rank <= self.rank:
             return features
-        return recompress_root(
-            features,
-            self.rank,
-            source,
-            chunk_rows=chunk_rows,
-            engine=engine,
-            leading=self._leading(rng),
-            progress=progress,
-        )
+        return recompress_root(features, self.rank, source, settings, self._leading(settings.rng))
 
     def _points(self, sample: Rows, kernel: Kernel, rng: np.random.Generator, engine: Engine) -> Rows:
         count = self.root_landmarks

@@ -9,21 +9,18 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.linalg as la
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 
 from gramian._checks import positive_number, whole_number
 from gramian._numerics import rank_cutoff
-from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Float64Array, FloatArray, Rows, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import CHUNK_ROWS, Builder
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
-from gramian.engine import Engine
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import AccuracyWarning
-from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition
 
 
@@ -139,55 +136,38 @@ class TruncatedEigenBuilder(Builder):
         basis = min(n_rows, width * (self.max_iter + 1))
         return n_rows * (8 * (2 * basis + 2 * width + 2 * self.rank) + n_features * (8 + itemsize))
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-        progress: Progress = uncounted,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Return the eigenvectors of K on the given rows as features."""
         points = sample.astype(sample.dtype if sample.dtype.kind == "f" else np.float64)
-        wide = points.astype(np.float64)
+        wide, kernel = points.astype(np.float64), settings.kernel
 
         def product(V: Float64Array) -> Float64Array:
-            image = np.asarray(kernel.matvec(wide, None, V, n_jobs=engine.n_jobs), np.float64)
-            progress(n)
-            return image
+            image = kernel.matvec(wide, None, V, n_jobs=settings.engine.n_jobs)
+            settings.progress(n)
+            return np.asarray(image, np.float64)
 
         n = points.shape[0]
-        found = leading_eigenpairs(product, n, min(self.rank, n), self.tol, self.max_iter, rng)
-        keep = found.values > rank_cutoff(dtype) * found.values.max(initial=0.0)
-        root = Basis.of_columns(
-            points, found.vectors[:, keep] / np.sqrt(found.values[keep]), kernel, dtype, found.values[keep]
-        )
+        found = leading_eigenpairs(product, n, min(self.rank, n), self.tol, self.max_iter, settings.rng)
+        keep = found.values > rank_cutoff(settings.dtype) * found.values.max(initial=0.0)
+        vectors = found.vectors[:, keep] / np.sqrt(found.values[keep])
+        root = Basis.of_columns(points, vectors, settings.kernel, settings.dtype, found.values[keep])
         notes = {
             "largest residual": found.residual,
             "passes over K": found.passes,
         }
-        return FeatureMap.lone(root, partition, kernel, notes)
+        return FeatureMap.lone(root, partition, settings.kernel, notes)
 
     def build(
         self,
         source: RowSource,
-        kernel: Kernel,
+        settings: BuildSettings,
         *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
         sample_size: int | None = None,
-        chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
-        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Build the features from all rows of the source, without sampling."""
         rows = source.take(np.arange(source.shape[0]))
-        partition = fit_partition(rows[:1], 1, rng=rng)
-        return self.assemble(rows, partition, kernel, dtype=dtype, rng=rng, engine=engine, progress=progress)
+        return self.assemble(rows, fit_partition(rows[:1], 1, rng=settings.rng), settings)
 
 
 @dataclass(frozen=True)

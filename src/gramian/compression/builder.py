@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from gramian._phases import Progress, uncounted
 from gramian._typing import Array, IntArray, Rows
+from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.features import FeatureMap
 from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
@@ -21,6 +23,26 @@ from gramian.landmarks.rules import ROWS_PER_LANDMARK, Landmarks, select_landmar
 
 #: Rows that a pass reads at once if no plan sets it. Chosen by hand.
 CHUNK_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """What bases are built with: kernel, precision, generator, threads, and the rows of a pass at a time."""
+
+    kernel: Kernel
+    dtype: np.dtype[Any]
+    rng: np.random.Generator
+    engine: Engine
+    chunk_rows: int = CHUNK_ROWS
+    progress: Progress = uncounted  #: is told of the rows of each of a builder's ``passes``
+
+    def floats(self, rows: Rows) -> Rows:
+        """Return the rows in the precision of the bases: see :func:`as_float`."""
+        return as_float(rows, self.dtype, self.kernel)
+
+    def basis(self, points: Rows, rank: int, *above: Basis, **whitening: bool) -> Basis:
+        """Return the basis of at most ``rank`` columns on these landmarks: see :class:`BasisBuilder`."""
+        return BasisBuilder(self.kernel, self.dtype, above).build(points, rank, **whitening)
 
 
 class Builder(ABC):
@@ -100,21 +122,10 @@ class Builder(ABC):
         return 0
 
     @abstractmethod
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Build the bases (and the core) on a partition that has been fitted."""
 
-    def settle(
-        self, source: RowSource, kernel: Kernel, *, dtype: DTypeLike, rng: np.random.Generator, engine: Engine
-    ) -> Self:
+    def settle(self, source: RowSource, settings: BuildSettings) -> Self:
         """Return the builder with every open size chosen; unchanged if no size is open."""
         return self
 
@@ -126,46 +137,30 @@ class Builder(ABC):
     def build(
         self,
         source: RowSource,
-        kernel: Kernel,
+        settings: BuildSettings,
         *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
         sample_size: int | None = None,
-        chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
-        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Draw the sample, fit the partition, assemble and finish. Reads the sampled rows once.
 
-        Rows of weight 0 are never drawn, because they do not influence the model. ``progress`` is told of
-        the rows of each of the ``passes``.
+        Rows of weight 0 are never drawn, because they do not influence the model.
         """
         size = self.sample_size(source.shape[0]) if sample_size is None else sample_size
-        sample = _draw(source, size, rng, weights)
-        if not self.stored_sample or sample.dtype.itemsize >= np.dtype(dtype).itemsize:
-            sample = as_float(sample, dtype, kernel)
+        sample = _draw(source, size, settings.rng, weights)
+        if not self.stored_sample or sample.dtype.itemsize >= settings.dtype.itemsize:
+            sample = settings.floats(sample)
         partition = fit_partition(
             sample,
             self.n_leaves,
             method=self.partition,
             n_levels=self.nested_levels,
-            rng=rng,
-            kernel=kernel,
+            rng=settings.rng,
+            kernel=settings.kernel,
         )
-        features = self.assemble(sample, partition, kernel, dtype=dtype, rng=rng, engine=engine)
-        return self.finish(features, source, rng=rng, engine=engine, chunk_rows=chunk_rows, progress=progress)
+        return self.finish(self.assemble(sample, partition, settings), source, settings)
 
-    def finish(
-        self,
-        features: FeatureMap,
-        source: RowSource,
-        *,
-        rng: np.random.Generator,
-        engine: Engine,
-        chunk_rows: int,
-        progress: Progress = uncounted,
-    ) -> FeatureMap:
+    def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Return the features improved by further passes over the rows; by default, return them unchanged."""
         return features
 

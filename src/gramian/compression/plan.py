@@ -11,7 +11,7 @@ import numpy as np
 from gramian._budget import format_bytes
 from gramian._phases import Phases, silent
 from gramian._typing import Array
-from gramian.compression.builder import Builder
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import Resources, Workload, phase_bytes, phase_seconds
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import UNIT_ROWS
@@ -88,17 +88,9 @@ class Plan(Shown):
     ) -> FeatureMap:
         """Build the bases, as the phase "bases", with this plan's sizes: see :meth:`Builder.build`."""
         rows = self.builder.passes * source.shape[0]
-        return self.builder.build(
-            source,
-            kernel,
-            dtype=np.dtype(self.dtype),
-            rng=rng,
-            engine=engine,
-            sample_size=self.sample_rows,
-            chunk_rows=self.chunk_rows,
-            weights=weights,
-            progress=phases("bases", rows or None),
-        )
+        progress = phases("bases", rows or None)
+        settings = BuildSettings(kernel, np.dtype(self.dtype), rng, engine, self.chunk_rows, progress)
+        return self.builder.build(source, settings, sample_size=self.sample_rows, weights=weights)
 
     def used(self, bytes_: dict[str, int], seconds: dict[str, float]) -> Plan:
         """Return the plan with the bytes and seconds that the fit used."""

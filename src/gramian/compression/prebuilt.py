@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import DTypeLike
-
-from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Rows
-from gramian.compression.builder import CHUNK_ROWS, Builder
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
-from gramian.engine import Engine
-from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition
 
 
@@ -29,31 +23,17 @@ class PrebuiltBuilder(Builder):
     features: FeatureMap = field(repr=False)
     sizes: Builder
 
-    def assemble(
-        self,
-        sample: Rows,
-        partition: Partition,
-        kernel: Kernel,
-        *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> FeatureMap:
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Return the given features."""
         return self.features
 
     def build(
         self,
         source: RowSource,
-        kernel: Kernel,
+        settings: BuildSettings,
         *,
-        dtype: DTypeLike,
-        rng: np.random.Generator,
-        engine: Engine,
         sample_size: int | None = None,
-        chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
-        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Return the given features without reading a row."""
         return self.features

@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 
 from gramian._numerics import descending_eigh, rank_cutoff, whiten
-from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.basis import Basis
+from gramian.compression.builder import BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.projection_core import block_row_grams, landmark_core
 from gramian.compression.randomized_svd import randomized_eigh
@@ -39,27 +39,26 @@ POWERS, EXTRA = 0, 10
 LEFT_OVER, LEFT_OVER_AFTER = 0.05, 2
 
 
-def feature_grams(
-    features: FeatureMap,
-    source: RowSource,
-    *,
-    chunk_rows: int,
-    engine: Engine,
-    progress: Progress = uncounted,
-) -> list[Float64Array]:
+def feature_grams(features: FeatureMap, source: RowSource, settings: BuildSettings) -> list[Float64Array]:
     """Return ΦᵀΦ of each node over all rows, shape (r, r). One pass; time O(n (m d + m r + r²))."""
     nothing = np.zeros((source.shape[0], 0))
     sums = accumulate(
-        features, source, nothing, None, chunk_rows=chunk_rows, engine=engine, progress=progress
+        features,
+        source,
+        nothing,
+        None,
+        chunk_rows=settings.chunk_rows,
+        engine=settings.engine,
+        progress=settings.progress,
     )
     return [s.gram for s in sums]
 
 
-def block_counts(partition: Partition, source: RowSource, *, chunk_rows: int, engine: Engine) -> IntArray:
+def block_counts(partition: Partition, source: RowSource, settings: BuildSettings) -> IntArray:
     """Return the number of rows in each leaf block. One pass that only routes rows."""
     counts = np.zeros(partition.n_blocks, np.intp)
-    for _, rows in row_blocks(source, chunk_rows):
-        counts += np.bincount(partition.route(rows, engine), minlength=len(counts))
+    for _, rows in row_blocks(source, settings.chunk_rows):
+        counts += np.bincount(partition.route(rows, settings.engine), minlength=len(counts))
     return counts
 
 
@@ -67,11 +66,8 @@ def recompress_root(
     features: FeatureMap,
     rank: int,
     source: RowSource,
-    *,
-    chunk_rows: int,
-    engine: Engine,
+    settings: BuildSettings,
     leading: Leading = descending_eigh,
-    progress: Progress = uncounted,
 ) -> FeatureMap:
     r"""Return the best approximation of rank ``rank`` of K̃ = ΦΦᵀ, for a feature map with only a global basis.
 
@@ -80,7 +76,7 @@ def recompress_root(
     the rows; time O(n (m d + m²) + m³), memory O(m²). ``leading(matrix, rank)`` computes the eigenpairs.
     """
     (root,) = features.nodes
-    (gram,) = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine, progress=progress)
+    (gram,) = feature_grams(features, source, settings)
     values, vectors = leading(gram, min(rank, len(gram)))
     keep = int(np.count_nonzero(values > rank_cutoff(np.float64) * max(values.max(initial=0.0), 0.0)))
     smaller = root.times(vectors[:, :keep], values[:keep])
@@ -122,11 +118,9 @@ def recompress_core(
     features: FeatureMap,
     size: Size,
     source: RowSource,
+    settings: BuildSettings,
     *,
     n_rows: int | None = None,
-    chunk_rows: int,
-    engine: Engine,
-    progress: Progress = uncounted,
 ) -> FeatureMap:
     r"""Return the best bases and core within ``size`` of the projection core on larger bases Φ_s.
 
@@ -142,11 +136,10 @@ def recompress_core(
     One pass over the rows and two over the pairs of blocks. Time O(n (m d + m²) + c m³ + (c m)² (d + r)),
     memory O(c m² + R²). Source: docs/how-it-works.md, "Recompression".
     """
-    grams = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine, progress=progress)
+    engine = settings.engine
+    grams = feature_grams(features, source, settings)
     scale = 1.0 if n_rows is None else n_rows / float(source.shape[0])
-    counts = np.asarray(
-        block_counts(features.partition, source, chunk_rows=chunk_rows, engine=engine) * scale, np.float64
-    )
+    counts = np.asarray(block_counts(features.partition, source, settings) * scale, np.float64)
     equal = np.full(len(grams), size.equal_rank(round(counts.sum()), len(grams)))
     pairs, alone = _shared_pairs(grams, equal, np.square, size, counts, engine)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gramian._typing import Float64Array
-from gramian.compression.builder import Builder
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.storage import stored_operator
 from gramian.data.source import as_source
 from gramian.exact.system import ExactSystem
@@ -26,9 +26,8 @@ class Compressed:
 
     def __init__(self, builder: Builder, system: ExactSystem, rng: np.random.Generator) -> None:
         source = as_source(system.rows)
-        options = {"dtype": np.dtype(system.dtype), "rng": rng, "engine": system.engine}
-        settled = builder.settle(source, system.kernel, **options)
-        features = settled.build(source, system.kernel, **options)
+        settings = BuildSettings(system.kernel, np.dtype(system.dtype), rng, system.engine)
+        features = builder.settle(source, settings).build(source, settings)
         stored = stored_operator(features, source, chunk_rows=CHUNK_ROWS, engine=system.engine)
         self._least = float(system.shift.min())
         above = system.shift - self._least

@@ -13,7 +13,7 @@ from gramian.approximations.approximation import Approximation
 from gramian.approximations.block_diagonal import BlockDiagonal
 from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
-from gramian.compression.builder import Builder
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import GEMM_RATE, Resources, Workload
 from gramian.compression.grouping import UNIT_ROWS
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
@@ -77,7 +77,7 @@ def plan_sizes(
         units = 8 * UNIT_ARRAYS * engine.n_threads * min(UNIT_ROWS, n) * min(landmarks, n)
         try:
             plan = make_plan(
-                builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
+                builder.settle(source, BuildSettings(kernel, dtype, rng, engine)),
                 work,
                 Resources(dtype, engine.n_threads, max(1, memory_budget - units) // BASES_FACTOR),
                 reason=reason,

@@ -247,14 +247,11 @@ class _Steps:
         plan = _sized(self.parameters, source, rows.n_outputs, kernel, self.rng)
         engine = Engine(plan.n_threads)
         scale = lengthscales(kernel) if getattr(plan.builder, "partition", None) == "tree" else None
-        features = plan.builder.build(
+        features = plan.build(
             source if scale is None else map_rows(source, Metric(scales=1.0 / scale)),
             kernel if scale is None else in_units(kernel),
-            dtype=np.dtype(np.float64),
             rng=self.rng,
             engine=engine,
-            sample_size=plan.sample_rows,
-            chunk_rows=plan.chunk_rows,
         )
         if scale is not None:
             features = scaled_back(features, scale, kernel)

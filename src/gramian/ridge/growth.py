@@ -13,7 +13,7 @@ from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, block_members
+from gramian.compression.builder import Builder, BuildSettings, block_members
 from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap
 from gramian.compression.plan import Plan, later_bytes
@@ -254,7 +254,8 @@ def with_blocks(
 
     def build(task: tuple[IntArray, np.random.Generator]) -> Basis:
         chosen, stream = task
-        return sizes.block_basis(sample[chosen], features.kernel, features.dtype, (root,), stream)
+        settings = BuildSettings(features.kernel, features.dtype, stream, engine)
+        return sizes.block_basis(sample[chosen], settings, root)
 
     bases = tuple(engine.map(build, tasks))
     above, leaves = features.forest.levels

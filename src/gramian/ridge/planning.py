@@ -15,6 +15,7 @@ from gramian.approximations.frozen import frozen_map
 from gramian.approximations.methods import METHODS
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.approximations.setup import FitSetup
+from gramian.compression.builder import BuildSettings
 from gramian.compression.costs import Resources, Workload
 from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.compression.training import choose_dtype
@@ -77,7 +78,7 @@ def plan_sums(
         exact = isinstance(setup.approximation, str) and setup.approximation == "exact"
         builder = MultiResolutionBuilder.root_only(work.n_rows) if exact else method_of(setup).builder()
         plan = make_plan(
-            builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
+            builder.settle(source, BuildSettings(kernel, dtype, rng, engine)),
             work,
             resources,
             reason=EXACT if exact else AS_ASKED,

@@ -19,6 +19,7 @@ from gramian._typing import Float64Array, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.nystrom import Nystrom
 from gramian.approximations.setup import FitSetup
+from gramian.compression.builder import BuildSettings
 from gramian.compression.costs import Workload
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.compression.rank_sharing import at_most_rows
@@ -305,7 +306,7 @@ def _features_plan(
     else:
         method = method_of(setup)
     return make_plan(
-        method.builder().settle(source, kernel, dtype=resources.dtype, rng=rng, engine=engine),
+        method.builder().settle(source, BuildSettings(kernel, resources.dtype, rng, engine)),
         Workload.of(source, 1),
         resources,
         reason="many rows: landmarks for the components" if setup.automatic else AS_ASKED,
