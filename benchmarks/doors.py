@@ -290,8 +290,11 @@ def constants(docs: str) -> list[str]:
     from constants import SHOWING
 
     first, *lines = stored("constants.jsonl")
+    names = {name for name in first["reads"] if name.partition("/")[0] not in SHOWING}
     tries = []
     for line in lines:
+        if f"{line['file']} {line['name']}" not in names:
+            continue  # it is gone since it was tried
         for program, (error, seconds) in line["ratios"].items():
             size = math.inf if isinstance(error, str) else max(error, 1 / max(error, 1e-9))
             tries.append((size, seconds, (line["file"], line["name"]), line, program))
@@ -306,12 +309,11 @@ def constants(docs: str) -> list[str]:
         largest.setdefault(key, [*cells, told, f"{seconds:.2f}"])
     rows = ["| constant | value | tried | program | error x | time x |", "|---|---|---|---|---|---|"]
     rows += [f"| {' | '.join(cells)} |" for cells in list(largest.values())[:SHOWN]]
-    names = {name for name in first["reads"] if name.partition("/")[0] not in SHOWING}
     left = len(names) - len(every)
     said = (
         f"Of {first['all']} constants, {first['of_numerics']} are not about what is shown, drawn or listed. "
         f"{len(names)} of these are read by one of {len(first['usual'])} short programs, and "
-        f"{len(every)} were tried at half and at twice their values ({left} are left). For "
+        f"{len(every)} were tried at half and at twice their values{f' ({left} are left)' * bool(left)}. For "
         f"{len(every - moved)} no error changes by more than {100 * SAME_ERROR - 100:.0f} %, for "
         f"{len(every - slower)} no processor time by more than a quarter. The {SHOWN} "
         "that change an error most:"

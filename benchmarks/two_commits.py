@@ -1,4 +1,4 @@
-"""Seconds of the same work at two commits, in one run: tiles, covertype, tables and exact systems.
+"""Seconds of the same work at two commits, in one run: tiles, covertype, tables, exact systems and a process.
 
 GRAMIAN_DATA=folder python benchmarks/two_commits.py OLD NEW [--repeat 5] [--threads 2] [--only NAME ...]
 
@@ -87,6 +87,16 @@ def exact(name: str, gamma: float, alpha: float) -> Iterator[Callable[[], object
     yield lambda: model.predict(X)
 
 
+def process() -> Iterator[Callable[[], object]]:
+    """A Gaussian process without the factors of its bands, which older commits do not have."""
+    import gramian as gm
+
+    X, y = standardised("cadata", 8000)
+    model = gm.GaussianProcessRegressor(calibration=None, random_state=0)
+    yield lambda: model.fit(X[:4000], y[:4000])
+    yield lambda: model.predict(X[4000:], return_std=True)
+
+
 #: What is done, a step or several, by the case's name: steps are timed one by one.
 CASES: dict[str, Callable[[], Iterator[Callable[[], object]]]] = {
     "tiles, float32": lambda: tiles("float32"),
@@ -97,6 +107,7 @@ CASES: dict[str, Callable[[], Iterator[Callable[[], object]]]] = {
     "table, wine": lambda: table("wine"),
     "exact, cadata, alpha 1e-2": lambda: exact("cadata", 1.0, 1e-2),
     "exact, pendigits, alpha 1e-5": lambda: exact("pendigits", 0.1, 1e-5),
+    "process, cadata": process,
 }
 STEPS = ("fit", "predict")
 
