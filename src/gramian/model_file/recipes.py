@@ -56,7 +56,7 @@ from gramian.solvers.core import CoupledCore
 from gramian.solvers.path_factor import PathFactor
 from gramian.solvers.solution import Solution, Status
 from gramian.tables import Column, Scaling, TableColumns, TargetTransform
-from gramian.tables.boosting.boosted import Boosted
+from gramian.tables.boosting.boosted import Boosted, LevelPairs
 from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import LevelLookup, LevelMeans
@@ -235,6 +235,7 @@ RECIPES: dict[str, Recipe] = (
             LearningStage,
             LevelLookup,
             LevelMeans,
+            LevelPairs,
             OutputMap,
             PairwisePredictor,
             PathFactor,

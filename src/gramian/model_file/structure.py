@@ -368,6 +368,11 @@ def _boosted(parts: Parts) -> None:
     size = sum(map(len, parts.groups))
     check_shape("means", parts.means, (size,))
     require(all(place >= 0 for group in parts.groups for place in group), "a group has a place below 0")
+    for pair in parts.pairs:
+        for group in (pair.first, pair.second):
+            require(0 <= group < len(parts.groups), "a pair of levels is of an unknown group")
+        wanted = tuple(len(parts.groups[group]) + 1 for group in (pair.first, pair.second))
+        check_shape("values of pairs", pair.values, wanted)
     require(all(0 <= one < parts.n_classes for one in parts.classes), "boosting has seen unknown classes")
 
 

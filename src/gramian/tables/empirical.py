@@ -24,6 +24,12 @@ def variance(x: Float64Array, weights: Float64Array | None = None) -> float:
     return float(np.var(x)) if weights is None else mean((x - mean(x, weights)) ** 2, weights)
 
 
+def centred_ranks(targets: Float64Array, weights: Float64Array | None = None) -> Float64Array:
+    """Return the distribution function of each column of targets (n, outputs) there, less its mean."""
+    ranks = np.column_stack([np.interp(t, *distribution(t, weights)) for t in targets.T])
+    return np.asarray(ranks - np.average(ranks, axis=0, weights=weights))
+
+
 def deviation(x: Float64Array, weights: Float64Array | None = None) -> float:
     """Return the weighted standard deviation."""
     return float(np.sqrt(variance(x, weights)))

@@ -10,7 +10,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY
 from gramian.tables.column import Feature, LevelMeans
-from gramian.tables.empirical import distribution
+from gramian.tables.empirical import centred_ranks
 
 #: A category needs at least 20 rows, and a column at least 3 such categories. Means shrink as if 20 average
 #: rows were added to each category. At most 20,000 rows are read. Chosen by hand.
@@ -59,8 +59,7 @@ def level_means(
     if not groups:
         return ()
     w = np.ones(len(numbers)) if weights is None else np.asarray(weights, np.float64)
-    ranks = np.column_stack([np.interp(t, *distribution(t, weights)) for t in targets.T])
-    ranks -= np.average(ranks, axis=0, weights=w)
+    ranks = centred_ranks(targets, weights)
     sums = _sums(read, numbers, np.column_stack([w, w[:, None] * ranks]))
     found = []
     for j, feature in enumerate(groups):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +22,29 @@ BOTH = 2
 
 
 @dataclass(frozen=True)
+class LevelPairs:
+    """A number for each pair of levels of two groups: what they are together beyond each of them alone.
+
+    first, second : numbers of the groups; values : (levels + 1, levels + 1), of the first group in rows and
+    the second in columns, the first row and column of no level.
+    """
+
+    first: int
+    second: int
+    values: Float64Array
+
+    def of(self, codes: IntArray) -> Float64Array:
+        """Return the numbers of rows by their levels (n, groups)."""
+        return self.values[codes[:, self.first], codes[:, self.second]]
+
+
+@dataclass(frozen=True)
 class Boosted:
     """Gradient boosting on encoded and scaled rows; trees see a one-hot group as its category and its mean.
 
     trees : of the rows of :func:`join_groups`; groups : places of the one-hot groups; means : a number for
     each place of a group, one group after the other; n_classes : 0 for numbers; classes : those that the
-    trees have seen, of several classes one output each.
+    trees have seen, of several classes one output each; pairs : numbers for the levels of two groups.
     """
 
     trees: Trees
@@ -34,6 +52,7 @@ class Boosted:
     means: Float64Array
     n_classes: int = 0
     classes: tuple[int, ...] = ()
+    pairs: tuple[LevelPairs, ...] = ()
 
     def of(self, X: Any, numbers: IntArray | None = None, *, engine: Engine | None = None) -> Float64Array:
         """Return the values of rows, (n, outputs), of classes log odds; ``numbers`` are rows of a source.
@@ -54,7 +73,7 @@ class Boosted:
             rows = np.asarray(X.take(numbers[part]))
         else:
             rows = np.asarray(X.rows(part) if hasattr(X, "rows") else X[part])
-        values = self.trees.of(join_groups(rows, self.groups, self.means))
+        values = self.trees.of(join_groups(rows, self.groups, self.means, self.pairs))
         return log_odds(values, self.classes, self.n_classes) if self.n_classes else values
 
 
@@ -66,22 +85,30 @@ def log_odds(values: Float64Array, classes: tuple[int, ...], n_classes: int) -> 
     return logs[:, 1:] - logs[:, :1] if n_classes == 2 else logs
 
 
-def join_groups(rows: Array, groups: tuple[tuple[int, ...], ...], means: Float64Array) -> Float64Array:
+def join_groups(
+    rows: Array, groups: tuple[tuple[int, ...], ...], means: Float64Array, pairs: Sequence[LevelPairs] = ()
+) -> Float64Array:
     """Return rows in which a group is its category, and the mean of its category.
 
     First come the categories of groups that have more than two: whole numbers from 1, 0 of none. Then the
-    columns of no group in their order, and last the means, 0 of none.
+    columns of no group in their order, the means, 0 of none, and last the numbers of pairs.
     """
+    codes, ends = group_codes(rows, groups), np.cumsum([0, *map(len, groups)])
     grouped = np.array([place for group in groups for place in group], np.intp)
-    categories, numbers, first = [], [np.delete(np.asarray(rows, np.float64), grouped, axis=1)], 0
-    for group in groups:
+    categories = [codes[:, j] for j, group in enumerate(groups) if len(group) > BOTH]
+    numbers = np.delete(np.asarray(rows, np.float64), grouped, axis=1)
+    values = [np.append(0.0, means[a:b])[own] for a, b, own in zip(ends, ends[1:], codes.T, strict=False)]
+    return np.column_stack([*categories, numbers, *values, *(pair.of(codes) for pair in pairs)])
+
+
+def group_codes(rows: Array, groups: tuple[tuple[int, ...], ...]) -> IntArray:
+    """Return the level of each group, (n, groups): whole numbers from 1, 0 of none."""
+    codes = np.zeros((len(rows), len(groups)), np.intp)
+    for j, group in enumerate(groups):
         # A scaled group is 0 but for the place of its category.
         at = rows[:, list(group)] != 0.0
-        if len(group) > BOTH:
-            categories.append((at @ np.arange(1.0, len(group) + 1.0))[:, None])
-        numbers.append((at @ means[first : first + len(group)])[:, None])
-        first += len(group)
-    return np.hstack([*categories, *numbers])
+        codes[:, j] = np.where(at.any(axis=1), at.argmax(axis=1) + 1, 0)
+    return codes
 
 
 def count_categories(groups: tuple[tuple[int, ...], ...]) -> int:

@@ -17,13 +17,21 @@ from gramian.data.cells import CATEGORY
 from gramian.estimator.answers import log_probabilities
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import ResourceParameters
-from gramian.tables.boosting.boosted import Boosted, count_categories, join_groups, log_odds
+from gramian.tables.boosting.boosted import (
+    Boosted,
+    LevelPairs,
+    count_categories,
+    group_codes,
+    join_groups,
+    log_odds,
+)
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
 from gramian.tables.holdout import HoldOut
 from gramian.tables.importance.unseen import BoostedUnseen
 from gramian.tables.level_means import level_means
 from gramian.tables.training.gain import Gain
+from gramian.tables.training.level_pairs import level_pairs
 from gramian.tables.training.logistic import FOLDS
 
 #: Settings of all boosting, in which each split looks at half of the columns. Chosen by hand.
@@ -48,15 +56,21 @@ TIME_SHARE, TIMED_ROUNDS, TIMED_COLUMNS = 0.2, 3, 100
 
 @dataclass(frozen=True)
 class TreeSetting:
-    """Sizes of the trees."""
+    """Sizes of the trees, and whether they see numbers of pairs of levels."""
 
     leaves: int = 16
     leaf_rows: int = 10
+    pairs: bool = False
 
 
 #: Settings that are compared at TRIED_RATE, the usual one first. A rate of 0.1 takes twice as long for no
 #: better choice on used_cars_us. Chosen by hand.
-SETTINGS = (TreeSetting(), TreeSetting(leaves=8), TreeSetting(leaves=31, leaf_rows=20))
+SETTINGS = (
+    TreeSetting(),
+    TreeSetting(leaves=8),
+    TreeSetting(leaves=31, leaf_rows=20),
+    TreeSetting(pairs=True),
+)
 TRIED_RATE = 0.2
 
 
@@ -95,17 +109,18 @@ def with_boosting(
     threads = min(resources.engine.n_threads, max(1, len(counted) // THREAD_ROWS))
     with threadpool_limits(threads, user_api="openmp"):
         rest = np.setdiff1d(counted, folds[0])
-        setting, rounds = SETTINGS[0], max(STEP, MOST_TREES // max(1, task.n_classes))
+        tried = [each for each in SETTINGS if not each.pairs or len(groups) > 1]
+        setting, rounds = tried[0], max(STEP, MOST_TREES // max(1, task.n_classes))
         rounds = min(MOST if len(folds) == 1 else MOST // 2, rounds)
         rate = RATE * min(2.0, max(1.0, FEW / rounds))
         least = (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if until < np.inf else 0.0
         if least > TIME_SHARE * (until - began):
             return None
-        if (len(folds) + 2 + len(SETTINGS)) * least / (len(folds) + 1) <= TIME_SHARE * (until - began):
+        if (len(folds) + 2 + len(tried)) * least / (len(folds) + 1) <= TIME_SHARE * (until - began):
             weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
             most_tried = max(1, int(rounds * rate / TRIED_RATE))
-            losses = [_loss(learner(rest, each, TRIED_RATE), folds[0], most_tried) for each in SETTINGS]
-            setting = _choose_setting(SETTINGS, losses, weights)
+            losses = [_loss(learner(rest, each, TRIED_RATE), folds[0], most_tried) for each in tried]
+            setting = _choose_setting(tried, losses, weights)
         learners = [learner(np.setdiff1d(counted, fold), setting, rate) for fold in folds]
         best = _grow_rounds(learners, folds, rounds, lambda done: late(done, len(folds) + 1))
         if best is None:
@@ -187,9 +202,13 @@ class _Task:
         wanted = np.eye(self.n_classes)[targets] if self.n_classes else targets
         found = level_means(features, self.take, numbers, wanted, weights)
         means = np.array([value for each in found for value in each.values])
-        X = join_groups(self.take(numbers), self.groups, means)
+        X, pairs = join_groups(self.take(numbers), self.groups, means), tuple[LevelPairs, ...]()
+        if setting.pairs:
+            codes, sizes = group_codes(self.take(numbers), self.groups), tuple(map(len, self.groups))
+            pairs, own = level_pairs(codes, sizes, wanted, weights, np.random.default_rng(self.seed))
+            X = np.hstack([X, own])
         categories = count_categories(self.groups)
-        own = {
+        common = {
             "learning_rate": rate,
             "max_leaf_nodes": setting.leaves,
             "min_samples_leaf": setting.leaf_rows,
@@ -199,8 +218,8 @@ class _Task:
         kind = HistGradientBoostingClassifier if self.n_classes else HistGradientBoostingRegressor
         outputs = targets.reshape(len(numbers), -1).T
         seen = tuple(np.unique(targets).tolist()) if self.n_classes else ()
-        models = [kind(**COMMON, **own) for _ in outputs] if len(seen) != 1 else []
-        return _Learner(self, X, outputs, weights, means, seen, models)
+        models = [kind(**COMMON, **common) for _ in outputs] if len(seen) != 1 else []
+        return _Learner(self, X, outputs, weights, means, pairs, seen, models)
 
 
 @dataclass(frozen=True)
@@ -215,6 +234,7 @@ class _Learner:
     outputs: Array
     weights: Float64Array | None
     means: Float64Array
+    pairs: tuple[LevelPairs, ...]
     classes: tuple[int, ...]
     models: list[Any]
 
@@ -241,7 +261,8 @@ class _Learner:
             return np.zeros(1)
         rows = self.task.rows
         weights = np.ones(len(numbers)) if rows.weights is None else rows.weights[numbers]
-        X, n_classes = join_groups(self.task.take(numbers), self.task.groups, self.means), self.task.n_classes
+        X = join_groups(self.task.take(numbers), self.task.groups, self.means, self.pairs)
+        n_classes = self.task.n_classes
         if not n_classes:
             stages = zip(*(model.staged_predict(X) for model in self.models), strict=True)
             return np.array([weights @ self.row_losses(np.column_stack(z), numbers) for z in stages])
@@ -261,4 +282,4 @@ class _Learner:
     def boosted(self, rounds: int) -> Boosted:
         """Return the trees of the first rounds."""
         trees = Trees.of_boosting(self.models, rounds) if self.models else Trees.none()
-        return Boosted(trees, self.task.groups, self.means, self.task.n_classes, self.classes)
+        return Boosted(trees, self.task.groups, self.means, self.task.n_classes, self.classes, self.pairs)

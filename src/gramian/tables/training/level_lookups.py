@@ -12,7 +12,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY, EMPTY
 from gramian.data.tables import TableSource
 from gramian.tables.column import Column, LevelLookup
-from gramian.tables.empirical import distribution
+from gramian.tables.empirical import centred_ranks
 
 #: A category has a number for each level if at least this share of the rows has none of its one-hot places
 #: to itself, and if this share of the rows is of levels that repeat. Chosen by hand.
@@ -45,8 +45,7 @@ def level_lookups(
     """
     n = len(targets)
     w = np.ones(n) if weights is None else np.asarray(weights, np.float64)
-    ranks = np.column_stack([np.interp(t, *distribution(t, weights)) for t in targets.T])
-    ranks -= np.average(ranks, axis=0, weights=w)
+    ranks = centred_ranks(targets, weights)
     found, own = list[LevelLookup](), list[Float64Array]()
     for column, place in zip(columns, order, strict=True):
         if column.kind != CATEGORY or column.dropped or not column.infrequent:
@@ -58,8 +57,8 @@ def level_lookups(
         if rows_of[shared].sum() < LEAST_SHARE * n or rows_of[rows_of > 1].sum() < LEAST_REPEATED * n:
             continue
         terms = np.column_stack([w, w[:, None] * ranks])
-        sums = _summed(codes[known], terms[known], len(levels))
-        added = _added(sums, float(w[known] @ (ranks[known] ** 2).sum(axis=1)), int((rows_of > 0).sum()))
+        sums = summed(codes[known], terms[known], len(levels))
+        added = added_rows(sums, float(w[known] @ (ranks[known] ** 2).sum(axis=1)), int((rows_of > 0).sum()))
         if added is None:
             continue
         means = sums[:, 1:] / (sums[:, :1] + added)
@@ -67,7 +66,7 @@ def level_lookups(
         values = np.zeros(n)
         for fold in folds:
             fold = fold[known[fold]]
-            rest = sums - _summed(codes[fold], terms[fold], len(levels))
+            rest = sums - summed(codes[fold], terms[fold], len(levels))
             values[fold] = (rest[:, 1:] @ axis / (rest[:, 0] + added))[codes[fold]]
         numbers = np.asarray(means @ axis, np.float32)  # so that encoded rows of either type hold them
         found.append(LevelLookup(column.name, tuple(levels), numbers.astype(np.float64)))
@@ -92,13 +91,17 @@ def _levels(table: TableSource, column: Column, place: int) -> tuple[list[str], 
     return list(index), codes
 
 
-def _summed(codes: IntArray, terms: Float64Array, count: int) -> Float64Array:
+def summed(codes: IntArray, terms: Float64Array, count: int) -> Float64Array:
     """Return the sum of terms (m, k) for each code below ``count``."""
     return np.column_stack([np.bincount(codes, column, minlength=count) for column in terms.T])
 
 
-def _added(sums: Float64Array, squares: float, count: int) -> float | None:
-    """Return the variance within levels over that between them; None if levels don't differ."""
+def added_rows(sums: Float64Array, squares: float, count: int) -> float | None:
+    """Return the variance within levels over that between them; None if levels don't differ.
+
+    sums : (levels, 1 + outputs), Σ w and Σ w·t of each level; squares : Σ w·t² of all rows; count : levels
+    that have rows.
+    """
     weight = sums[:, 0]
     squared_means = sums[:, 1:] ** 2 / np.maximum(weight, least_divisor())[:, None]
     total, level_squares = weight.sum(), float(squared_means.sum())
