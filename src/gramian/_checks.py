@@ -121,10 +121,10 @@ def several(name: str, value: object) -> Iterable[Any]:
     return cast(Iterable[Any], value)
 
 
-def is_iterable(value: Any) -> bool:
+def is_iterable(value: object) -> bool:
     """Return whether a value is a collection; an array without axes is none, though it looks like one."""
     try:
-        iter(value)
+        iter(cast("Iterable[object]", value))
     except TypeError:
         return False
     return True

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from gramian.exceptions import InputError, quoted
 
@@ -21,7 +21,7 @@ _SPECIAL = (
 )
 
 
-def as_path(path: Any) -> Path:
+def as_path(path: object) -> Path:
     """Return a caller's path as a ``Path``, or raise ``InputError`` for a value that names no file.
 
     >>> as_path(None)

@@ -60,7 +60,7 @@ def one_blas_thread() -> Iterator[None]:
                 _restore(*_held.pop())
 
 
-def _restore(limit: Any, setter: threading.Thread) -> None:
+def _restore(limit: threadpoolctl.threadpool_limits, setter: threading.Thread) -> None:
     """Restore the number of BLAS threads before a limit, which another thread may have set."""
     openblas: Any = getattr(threadpoolctl, "OpenBLASController", None)
     if setter is not threading.current_thread() and hasattr(openblas, "clear_controlling_thread"):

@@ -93,7 +93,7 @@ class DaskEngine:
         if self.client.asynchronous:
             raise InputError("the client is asynchronous; pass one made with Client(asynchronous=False).")
 
-    def __deepcopy__(self, memo: Any) -> DaskEngine:
+    def __deepcopy__(self, memo: dict[int, object]) -> DaskEngine:
         return self
 
     def __reduce__(self) -> Any:
@@ -269,7 +269,7 @@ class DaskEngine:
             if client.status == "running":
                 self._asked(lambda: client.unsubscribe_topic(topic))
 
-    def submitted(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def submitted(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Return the future of a call on a worker, with its arguments sent there."""
         with _large_graphs():
             return self._asked(lambda: self.current.submit(function, *arguments, pure=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -124,13 +124,13 @@ class _Parts:
         jobs = getattr(self.model, "n_jobs", None)
         return Engine(jobs if _takes_rows(self.model) else 1)
 
-    def read(self, X: Any) -> RowSource:
+    def read(self, X: RowsLike) -> RowSource:
         if isinstance(self.model, FastKernelModel):
             return as_source(self.model._dense(X, reset=False))
         if _takes_rows(self.model):
             return read_rows(self.model, X)
         refuse_masked("X", X)
-        return as_source(np.asarray(X) if not hasattr(X, "nnz") else X)
+        return as_source(np.asarray(X) if not hasattr(X, "nnz") else cast("Rows", X))
 
 
 def _takes_rows(model: BaseEstimator) -> bool:

@@ -128,7 +128,7 @@ class BaselineClassifier(Classifier, Baseline):
     def _train(self, rows: WeightedRows) -> Model:
         """Train on rows with targets ±1 and return the predictor."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels.
 
         Rows of weight 0 are left out.
@@ -158,7 +158,7 @@ class BaselineRegressor(Regressor, Baseline):
     def _train(self, rows: WeightedRows) -> Model:
         """Train on rows with real targets and return the predictor."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.
 
         Rows of weight 0 are left out.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.linalg as la
@@ -31,8 +30,8 @@ def linear_svm(
     rows: WeightedRows,
     *,
     C: float,
-    loss: Any,
-    tol: Any,
+    loss: str,
+    tol: float,
     max_iter: int,
     rng: np.random.Generator,
     engine: Engine,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.svm import SVC
@@ -28,7 +27,7 @@ class SupportVectors:
 
 
 def support_vectors(
-    rows: WeightedRows, *, C: float, gamma: float, tol: Any, engine: Engine
+    rows: WeightedRows, *, C: float, gamma: float, tol: float, engine: Engine
 ) -> SupportVectors:
     """Solve min ½‖w‖² + C Σ_i weight_i max(0, 1 − y_i f(x_i)) for each column of the targets by libsvm.
 

@@ -168,7 +168,7 @@ def measured_fit(model: BaseEstimator, held: TrainAndTest, rules: Rules) -> tupl
     return measured, tuple(dict.fromkeys(str(warning.message) for warning in told))
 
 
-def in_fresh_process(work: Callable[..., Result], *arguments: Any) -> Result:
+def in_fresh_process(work: Callable[..., Result], *arguments: object) -> Result:
     """Return ``work(*arguments)``, run in a new process whose memory holds nothing else."""
     with quiet_children(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from gramian._random import as_generator
-from gramian._typing import Array
+from gramian._typing import Array, RandomState
 from gramian.approximations.multiresolution import MultiResolution
 from gramian.exceptions import InputError
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
@@ -109,7 +109,7 @@ def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 class OnSomeRows(BaseEstimator):
     """A model fitted to at most ``n_rows`` random rows, for methods that need n² numbers."""
 
-    def __init__(self, model: Any, n_rows: int, random_state: Any = None) -> None:
+    def __init__(self, model: BaseEstimator, n_rows: int, random_state: RandomState = None) -> None:
         self.model = model
         self.n_rows = n_rows
         self.random_state = random_state
@@ -172,7 +172,7 @@ def _draw_boosting(rng: np.random.Generator, _: ProblemFacts) -> Hyperparameters
 # ---- models ------------------------------------------------------------------------------------
 
 
-def _gramian(settings: Hyperparameters, size: Any, shape: ProblemFacts) -> Any:
+def _gramian(settings: Hyperparameters, size: int | Literal["auto"], shape: ProblemFacts) -> Any:
     kind = KernelRidge if shape.task == REGRESSION else KernelRidgeClassifier
     approximation: Any = "auto"
     if size != "auto":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from gramian.comparison.equal_time import error_of
 from gramian.comparison.peak_memory import PeakMemory
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from sklearn.base import BaseEstimator
 
 
@@ -37,7 +38,7 @@ class _Counter:
 
     size = 0
 
-    def write(self, data: Any) -> int:
+    def write(self, data: ReadableBuffer) -> int:
         self.size += memoryview(data).nbytes
         return memoryview(data).nbytes
 

@@ -9,12 +9,23 @@ import gzip
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
 from gramian._typing import Array
 from gramian.exceptions import InputError, MissingPackageError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from pyarrow import Array as Chunk
+    from pyarrow import ChunkedArray, DataType, Schema
+    from pyarrow import Table as Table
+    from pyarrow.csv import InvalidRow as InvalidRow
+    from pyarrow.parquet import FileMetaData as FileMetaData
+    from pyarrow.parquet import ParquetFile as ParquetFile
+
+    #: A column of a table, in one piece or in several.
+    Column: TypeAlias = Chunk | ChunkedArray
 
 TEXT = {"string", "large_string", "string_view"}
 
@@ -71,7 +82,7 @@ def join_tables(tables: Iterable[Any]) -> Any:
 
 
 def select(
-    path: Path | str, schema: Any, target: str | Sequence[str] | None, columns: Sequence[str] | None
+    path: Path | str, schema: Schema, target: str | Sequence[str] | None, columns: Sequence[str] | None
 ) -> list[str]:
     """Return the names of the features; check that each occurs in the file once."""
     targets = [] if target is None else [target] if isinstance(target, str) else list(target)
@@ -104,7 +115,7 @@ def select(
     return names
 
 
-def pandas_index(schema: Any) -> set[str]:
+def pandas_index(schema: Schema) -> set[str]:
     """Return the names of the columns that hold pandas row labels, which are not features."""
     metadata = schema.pandas_metadata or {}
     return {name for name in metadata.get("index_columns", []) if isinstance(name, str)}
@@ -119,12 +130,12 @@ def check_header(path: Path | str, names: list[str]) -> None:
         )
 
 
-def value_type(kind: Any) -> Any:
+def value_type(kind: DataType) -> Any:
     """Return the type of a column's values: that of its dictionary if pandas stored a categorical."""
     return getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
 
 
-def check_type(path: Path | str, name: str, kind: Any, *, target: bool) -> None:
+def check_type(path: Path | str, name: str, kind: DataType, *, target: bool) -> None:
     """Raise for a type that is not numeric; a target may also be text."""
     types = pyarrow_package().types
     role = "target column" if target else "column"
@@ -158,7 +169,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def plain(column: Any) -> Any:
+def plain(column: Column) -> Any:
     """Decode an Arrow column to a type that NumPy has."""
     types = pyarrow_package().types
     if types.is_dictionary(column.type):
@@ -168,7 +179,7 @@ def plain(column: Any) -> Any:
     return column
 
 
-def numbers(column: Any) -> Array:
+def numbers(column: Column) -> Array:
     """Convert an Arrow column to numbers, a null to NaN."""
     column = plain(column)
     if pyarrow_package().types.is_boolean(column.type):
@@ -176,13 +187,13 @@ def numbers(column: Any) -> Array:
     return column.to_numpy(zero_copy_only=False)
 
 
-def is_whole(kind: Any) -> bool:
+def is_whole(kind: DataType) -> bool:
     """Return whether a type holds whole numbers only: integers, or decimals without a fraction."""
     types = pyarrow_package().types
     return types.is_integer(kind) or (types.is_decimal(kind) and kind.scale <= 0)
 
 
-def labels(column: Any) -> Array:
+def labels(column: Column) -> Array:
     """Convert an Arrow column to target values: strings and booleans stay, a null becomes NaN or None.
 
     Whole numbers stay whole, since labels of 16 digits and more would be rounded as floats.

@@ -267,7 +267,7 @@ def _day(value: Any) -> float:
     return float(np.datetime64(value, "us").astype(np.int64) / DAY)
 
 
-def _days(value: Any) -> float:
+def _days(value: datetime.timedelta | np.timedelta64) -> float:
     return float(np.timedelta64(value, "us").astype(np.int64) / DAY)
 
 

@@ -41,7 +41,7 @@ class Partitioned(ABC):
     """
 
     @abstractmethod
-    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
+    def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
         """Yield ``work(part, *values beside it)`` in the order of the parts."""
 
     @abstractmethod
@@ -49,7 +49,7 @@ class Partitioned(ABC):
         self,
         work: Callable[..., Result],
         combine: Callable[[Sequence[Result]], Result],
-        *beside: Any,
+        *beside: object,
         start: int = 0,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
@@ -62,7 +62,7 @@ class Partitioned(ABC):
         """
 
     def reduce(
-        self, work: Callable[..., Result], combine: Callable[[Sequence[Result]], Result], *beside: Any
+        self, work: Callable[..., Result], combine: Callable[[Sequence[Result]], Result], *beside: object
     ) -> Result:
         """Return the results of ``work`` for all parts, merged by ``combine``."""
         results = [result for _, result in self.rounds(partial(_onto, work, combine), combine, *beside)]
@@ -73,7 +73,7 @@ def _onto(
     work: Callable[..., Result],
     combine: Callable[[Sequence[Result]], Result],
     total: Result | None,
-    *values: Any,
+    *values: object,
 ) -> Result:
     """Return the work's result for a part, combined with the total of the parts before it."""
     found = work(*values)
@@ -83,10 +83,10 @@ def _onto(
 class Cluster(Protocol):
     """Machines that hold rows or receive them: the ``engine`` of an estimator."""
 
-    def rows(self, X: RowsLike) -> Any:
+    def rows(self, X: RowsLike | None) -> Any:
         """Return a collection as a row source; anything else unchanged."""
 
-    def column(self, y: ArrayLike, *, flat: bool = True) -> Any:
+    def column(self, y: ArrayLike | None, *, flat: bool = True) -> Any:
         """Return a collection as a stored column, (n, 1) as (n,) if ``flat``; anything else unchanged."""
 
     def header(self, X: RowsLike) -> Any:
@@ -104,12 +104,12 @@ class Cluster(Protocol):
         """
 
 
-def is_elsewhere(X: RowsLike) -> bool:
+def is_elsewhere(X: object) -> bool:
     """Return whether X is a collection of a package in ``READERS``."""
     return type(X).__module__.partition(".")[0] in READERS
 
 
-def refuse_elsewhere(X: RowsLike, model: str) -> NoReturn:
+def refuse_elsewhere(X: object, model: str) -> NoReturn:
     """Raise for a collection given to a model that works on this machine."""
     raise InputError(
         f"X is a {type(X).__name__} of Dask, which {model} would have to read as a whole. Pass X.compute(), "
@@ -117,7 +117,7 @@ def refuse_elsewhere(X: RowsLike, model: str) -> NoReturn:
     )
 
 
-def cluster_of(X: RowsLike, engine: Cluster | None) -> Cluster | None:
+def cluster_of(X: RowsLike | None, engine: Cluster | None) -> Cluster | None:
     """Return the cluster to read X with: the given engine, or that of the package X comes from."""
     if engine is not None and not hasattr(engine, "over"):
         raise InputError(

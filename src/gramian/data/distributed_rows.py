@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
@@ -115,7 +116,7 @@ class TaskParts(Partitioned):
         parts: Sequence[Any],
         lengths: Sequence[int],
         tail: tuple[int, ...],
-        kind: Any,
+        kind: DTypeLike,
     ) -> None:
         self.cluster = cluster
         self.parts = [p for p, k in zip(parts, lengths) if k]
@@ -128,7 +129,7 @@ class TaskParts(Partitioned):
         """Type of the values."""
         return self._kind
 
-    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
+    def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
         """Yield ``work(part, *values beside it)`` in the order of the parts."""
         call, there = self.cluster.task(part_work.result), self.cluster.sent(work)
         columns = [self.parts, *(self._beside(values, self) for values in beside)]
@@ -146,7 +147,7 @@ class TaskParts(Partitioned):
         self,
         work: Callable[..., Result],
         combine: Callable[[Sequence[Result]], Result],
-        *beside: Any,
+        *beside: object,
         start: int = 0,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:

@@ -98,7 +98,7 @@ def spread_blocks(n_rows: int) -> Iterator[slice]:
         yield slice(int(start), min(n_rows, int(start) + SPREAD_ROWS))
 
 
-def add_bytes(digest: Any, rows: Any) -> None:
+def add_bytes(digest: Any, rows: Rows) -> None:
     """Add the numbers of an array or CSR rows to a digest; CSR rows count by value, however stored."""
     if isinstance(rows, sp.csr_array | sp.csr_matrix):
         rows = rows.copy()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._numerics import entry_tolerance
 from gramian._typing import FloatArray, Rows
@@ -18,7 +19,7 @@ FAR = 64.0
 COMPARED = 32
 
 
-def as_float(rows: Rows, dtype: Any, kernel: Callable[..., FloatArray] | None = None) -> Rows:
+def as_float(rows: Rows, dtype: DTypeLike, kernel: Callable[..., FloatArray] | None = None) -> Rows:
     """Return sampled rows as floats of the tiles' dtype; float32 takes half the bytes and half the time.
 
     Landmarks may be any points, so rounding them costs no accuracy as long as it is small compared with
@@ -30,7 +31,7 @@ def as_float(rows: Rows, dtype: Any, kernel: Callable[..., FloatArray] | None = 
         return rows
     if rows.dtype.kind != "f":
         if rows.dtype.itemsize <= 2:  # exact in float32
-            return rows.astype(dtype)
+            return cast("Rows", rows.astype(dtype))
         rows = rows.astype(np.float64)
     if sp.issparse(rows) or np.dtype(dtype) != np.float32:
         return rows

@@ -74,7 +74,7 @@ class MappedParts(MappedRows, Partitioned):
 
     source: Any
 
-    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
+    def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
         """Yield ``work(part, *values beside it)`` in the order of the parts."""
         return self.source.map(partial(_mapped_work, self.row_map, work), *beside)
 
@@ -82,7 +82,7 @@ class MappedParts(MappedRows, Partitioned):
         self,
         work: Callable[..., Result],
         combine: Callable[[Sequence[Result]], Result],
-        *beside: Any,
+        *beside: object,
         start: int = 0,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
@@ -91,12 +91,12 @@ class MappedParts(MappedRows, Partitioned):
         return self.source.rounds(onto, combine, *beside, start=start, progress=progress)
 
 
-def _mapped_work(row_map: RowMap, work: Callable[..., Result], rows: Rows, *beside: Any) -> Result:
+def _mapped_work(row_map: RowMap, work: Callable[..., Result], rows: Rows, *beside: object) -> Result:
     return work(row_map.apply(rows), *beside)
 
 
 def _mapped_onto(
-    row_map: RowMap, work: Callable[..., Result], total: Result | None, rows: Rows, *beside: Any
+    row_map: RowMap, work: Callable[..., Result], total: Result | None, rows: Rows, *beside: object
 ) -> Result:
     return work(total, row_map.apply(rows), *beside)
 

@@ -17,7 +17,7 @@ from gramian.exceptions import InputError
 Result = TypeVar("Result")
 
 
-def is_number(kind: Any) -> bool:
+def is_number(kind: object) -> bool:
     """Return whether a column of this NumPy or pandas type holds real numbers or booleans."""
     found = getattr(kind, "kind", "O")
     return found in "fiub" and not getattr(kind, "categories", None)
@@ -73,7 +73,10 @@ def result(work: Callable[..., Result], *values: Sequence[Any]) -> Result:
 
 
 def onto(
-    work: Callable[..., Result], tell: Callable[[int], object] | None, total: Result | None, *values: Any
+    work: Callable[..., Result],
+    tell: Callable[[int], object] | None,
+    total: Result | None,
+    *values: Sequence[Any],
 ) -> Result:
     """Return the total after adding consecutive parts to it, and report their number of rows."""
     found = result(partial(work, total), *values)

@@ -205,7 +205,7 @@ class PieceReader:
         names = self.storage.feature_names
         return f"column {names[j]!r}" if names else f"feature {j}"
 
-    def _refusal(self, piece: Piece, row: int, values: Any, what: str) -> InputError:
+    def _refusal(self, piece: Piece, row: int, values: Array | sp.csr_matrix, what: str) -> InputError:
         if what == "rows":
             dense = values.toarray().ravel() if isinstance(values, sp.csr_matrix) else values
             j = int(np.flatnonzero(~np.isfinite(dense))[0])
@@ -257,7 +257,7 @@ def _bytes(values: Array) -> int:
     return values.nbytes * (8 if values.dtype.kind == "O" else 1)  # an object is a pointer to a short text
 
 
-def _lacking_rows(values: Any) -> Iterator[int]:
+def _lacking_rows(values: Array | sp.csr_matrix) -> Iterator[int]:
     """Yield the numbers of rows that hold a NaN, an infinity or None, ascending."""
     if isinstance(values, sp.csr_matrix):
         if not np.isfinite(values.data).all():

@@ -33,7 +33,7 @@ class Senders(Protocol):
     def sent(self, value: object) -> Any:
         """Return a reference to a value that every worker now has."""
 
-    def submitted(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def submitted(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Return the future of a call on a worker."""
 
     def waited(self, future: Any) -> Any:
@@ -51,7 +51,7 @@ class ScatteredRows(Partitioned):
         self.shape, self.dtype = source.shape, source.dtype
         self.rows, self.take = source.rows, source.take
 
-    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
+    def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
         """Yield ``work(part, *values beside it)`` in the order of the parts."""
         for _, found in self._each(work, beside, 0):
             yield found
@@ -60,7 +60,7 @@ class ScatteredRows(Partitioned):
         self,
         work: Callable[..., Result],
         combine: Callable[[Sequence[Result]], Result],
-        *beside: Any,
+        *beside: object,
         start: int = 0,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,9 @@ from gramian.data.formats.frames import column_labels, frame_kind, opened_frame,
 from gramian.data.formats.records import Records
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import InputError
+
+if TYPE_CHECKING:
+    from gramian.data.arrow import Table
 
 #: Numbers in a block (a few megabytes), and its smallest and largest number of rows. Chosen by hand.
 BLOCK_NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 20, 64, 1 << 14
@@ -244,7 +247,7 @@ class PolarsBlock(TableBlock):
 class ArrowBlock(TableBlock):
     """Rows of an Arrow table or batch."""
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Table) -> None:
         self._table = table
 
     def _cells(self, place: int, column: str, as_category: bool) -> Cells:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Array, Rows
+from gramian._typing import Array, Rows, RowsLike
 from gramian.exceptions import InputError
 
 #: Largest accepted size of a feature: squared distances of ten million such features are still finite.
@@ -21,7 +22,7 @@ LARGEST32, LEAST32 = 1e17, 1e-15
 FLOAT64 = np.dtype(np.float64)
 
 
-def refuse_masked(name: str, values: Any) -> None:
+def refuse_masked(name: str, values: object) -> None:
     """Raise for a masked array with a masked value, because NumPy would read the value behind the mask."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         count = int(np.ma.count_masked(values))
@@ -31,7 +32,7 @@ def refuse_masked(name: str, values: Any) -> None:
         )
 
 
-def as_array(name: str, values: Any, dtype: DTypeLike | None = None) -> Array:
+def as_array(name: str, values: RowsLike, dtype: DTypeLike | None = None) -> Array:
     """Return values as NumPy does; raise ``InputError`` for lists that form no array, such as ragged ones.
 
     >>> as_array("X", [[1.0], [1.0, 2.0]])
@@ -130,7 +131,7 @@ def limit_of(dtype: np.dtype[Any]) -> float:
     return {"float64": LARGEST, "float32": LARGEST32}.get(dtype.name, np.inf)
 
 
-def _largest(values: Any) -> float:
+def _largest(values: Array) -> float:
     return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))  # −(−128) is no int8
 
 
@@ -160,7 +161,7 @@ def overflow(value: float, where: str, dtype: np.dtype[Any] = FLOAT64) -> InputE
     )
 
 
-def refuse_overflow(rows: Rows, names: Any = None, first: int = 0) -> None:
+def refuse_overflow(rows: Rows, names: Sequence[str] | None = None, first: int = 0) -> None:
     """Raise, with row (counted from ``first``) and column, for a number whose square would overflow."""
     found = too_large(rows)
     if found is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -100,7 +100,7 @@ class KernelEstimator(BaseEstimator):
     def _repr_html_inner(self) -> str:
         return display.below_diagram(self, super()._repr_html_inner())
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in bundle:
             bundle["text/html"] = self._repr_html_inner()
@@ -149,7 +149,7 @@ class KernelEstimator(BaseEstimator):
             kind = ClassTargets if is_classifier(self) else NumberTargets
             return make(source, 1 if y is None else kind(y, source.shape[0]).shape[1])
 
-    def _rows(self, X: Any, *, reset: bool, ensure_min_samples: int = 1) -> Any:
+    def _rows(self, X: RowsLike | None, *, reset: bool, ensure_min_samples: int = 1) -> Any:
         """Check X and return a row source; a memmap is not copied, and read only where K is checked.
 
         With ``kernel="precomputed"`` X is K(X, X_train), square where ``reset`` is true; the source's rows
@@ -175,7 +175,7 @@ class KernelEstimator(BaseEstimator):
                 ensure_all_finite=not memmap,
                 ensure_min_samples=ensure_min_samples,
             )
-        values = X if memmap else checked
+        values: Any = X if memmap else checked
         if not self._precomputed:
             found = ArraySource(values)
             found.feature_names = names_known(self)  # those of X, or matched with them already
@@ -217,13 +217,13 @@ class KernelEstimator(BaseEstimator):
         return found
 
 
-def is_source(X: RowsLike) -> bool:
+def is_source(X: RowsLike | None) -> TypeGuard[RowSource]:
     """Return whether X is a row source; a frame is none, whatever its columns are called."""
     array = isinstance(X, np.ndarray) or sp.issparse(X) or frame_kind(X) is not None
     return not array and isinstance(X, RowSource)
 
 
-def own_target(X: Any, y: Any) -> Any:
+def own_target(X: RowsLike | None, y: ArrayLike | None) -> Any:
     """Return y, or where there is none the target of a row source."""
     return getattr(X, "target", None) if y is None and is_source(X) else y
 

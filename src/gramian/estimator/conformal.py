@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gramian.exceptions import InputError
 
 
-def share(name: str, value: Any) -> float:
+def share(name: str, value: float) -> float:
     """Return a parameter that must be a number between 0 and 1; raise if it is none."""
     numeric = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
     if not numeric or not 0 < value < 1:

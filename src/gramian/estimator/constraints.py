@@ -62,7 +62,7 @@ def check_parameters(estimator: BaseEstimator) -> None:
 
 
 @functools.cache
-def _defaults(kind: Any) -> dict[str, Any]:
+def _defaults(kind: Callable[..., object]) -> dict[str, Any]:
     """Return the default of each constructor parameter of a class."""
     return {name: each.default for name, each in inspect.signature(kind).parameters.items()}
 

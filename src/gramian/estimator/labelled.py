@@ -49,7 +49,7 @@ class LabelledRows(Generic[Labels]):
         """Return the rows with weights of mean 1, for fits that search for their penalty."""
         return replace(self, weights=relative_weights(self.weights))
 
-    def _weights(self, which: Any) -> Array | None:
+    def _weights(self, which: slice | IntArray) -> Array | None:
         return None if self.weights is None else self.weights[which]
 
     @property

@@ -29,7 +29,7 @@ def matched(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     return X if places is None else with_columns(X, places)
 
 
-def names_known(estimator: Any) -> tuple[str, ...] | None:
+def names_known(estimator: BaseEstimator) -> tuple[str, ...] | None:
     """Return the names of the columns that an estimator was fitted to; None if they had none."""
     known = getattr(estimator, "feature_names_in_", None)
     return None if known is None else tuple(known)
@@ -46,7 +46,7 @@ def check_width(estimator: BaseEstimator, width: int, *, reset: bool) -> None:
         )
 
 
-def refuse_cluster(estimator: BaseEstimator, X: RowsLike) -> None:
+def refuse_cluster(estimator: BaseEstimator, X: RowsLike | None) -> None:
     """Raise for a Dask collection where rows are needed on this machine."""
     if is_elsewhere(X):
         refuse_elsewhere(X, type(estimator).__name__)

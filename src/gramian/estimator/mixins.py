@@ -29,7 +29,7 @@ class Classifier(ClassifierMixin):
     def _class_facts(self) -> Sequence[Fact]:
         return class_facts(self.classes_)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on rows X with labels y (n,), by default those of a row source."""
         y, weights = _given_target(self, X, y), in_memory(sample_weight)
         column = np.ndim(y) == 2 and np.shape(y)[1] == 1
@@ -44,7 +44,7 @@ class Regressor(MultiOutputMixin, RegressorMixin):
 
     explain, report = explain, report
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return R² on rows X with targets y (n,) or (n, outputs), by default those of a row source."""
         y, weights = _given_target(self, X, y), in_memory(sample_weight)
         return float(r2_score(y, in_memory(self.predict(X)), sample_weight=weights))
@@ -57,6 +57,6 @@ def _given_target(estimator: BaseEstimator, X: RowsLike, y: ArrayLike | None) ->
     return in_memory(y)
 
 
-def in_memory(values: Any) -> Any:
+def in_memory(values: object) -> Any:
     """Return a stored column or a Dask collection as an array; anything else unchanged."""
     return np.asarray(values) if isinstance(values, StoredColumn) or is_elsewhere(values) else values

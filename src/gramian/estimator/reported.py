@@ -5,9 +5,10 @@ They are written above all kinds of models, and imported here when they are call
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from gramian._typing import RandomState, RowsLike
 
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def explain(
-    self: Any,
+    self: BaseEstimator,
     X: RowsLike,
     *,
     n_points: int = 5,
     by: str = "share",
-    output: Any = None,
+    output: object = None,
     X_train: RowsLike | None = None,
     columns: bool = True,
 ) -> Explanation:
@@ -37,7 +38,7 @@ def explain(
 
 
 def report(
-    self: Any,
+    self: BaseEstimator,
     path: str | Path,
     X: RowsLike | None = None,
     y: ArrayLike | None = None,

@@ -24,7 +24,7 @@ _TEMPORAL = ("timestamp", "date", "time", "duration")
 
 
 def checked_rows(
-    estimator: BaseEstimator, X: RowsLike, *, reset: bool, lengths: bool = True, **options: Any
+    estimator: BaseEstimator, X: RowsLike | None, *, reset: bool, lengths: bool = True, **options: Any
 ) -> Any:
     """Return X as scikit-learn's ``validate_data`` does with these options: an array, or CSR.
 
@@ -46,7 +46,7 @@ def checked_rows(
 
 
 def checked_values(
-    estimator: BaseEstimator, X: Any, *, reset: bool, lengths: bool = True, **options: Any
+    estimator: BaseEstimator, X: RowsLike, *, reset: bool, lengths: bool = True, **options: Any
 ) -> Any:
     """Return the numbers of X as an array, or CSR; names and width are not looked at."""
     refuse_masked("X", X)

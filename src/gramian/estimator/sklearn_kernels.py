@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from sklearn.gaussian_process import kernels as sk
@@ -18,12 +18,12 @@ _CURE = (
 )
 
 
-def is_sklearn_kernel(kernel: object) -> bool:
+def is_sklearn_kernel(kernel: object) -> TypeGuard[sk.Kernel]:
     """Return whether a kernel is an instance of ``sklearn.gaussian_process.kernels``."""
     return isinstance(kernel, sk.Kernel)
 
 
-def translated(kernel: Any) -> Kernel:
+def translated(kernel: sk.Kernel) -> Kernel:
     """Return the kernel with the same values as one of scikit-learn's.
 
     RBF, Matern (ν of 1/2, 3/2, 5/2 or ∞), RationalQuadratic, DotProduct and its powers, ConstantKernel as a
@@ -79,7 +79,7 @@ def without_noise(kernel: object) -> tuple[Any, float | None]:
     return rest, level
 
 
-def refuse_fixed(kernel: Any) -> None:
+def refuse_fixed(kernel: object) -> None:
     """Raise if some parameters of a kernel are fixed, since all would be learned."""
     if not is_sklearn_kernel(kernel):
         return
@@ -92,7 +92,7 @@ def refuse_fixed(kernel: Any) -> None:
         )
 
 
-def _split(kernel: Any) -> tuple[Any, float | None]:
+def _split(kernel: sk.Kernel) -> tuple[Any, float | None]:
     if type(kernel) is sk.Sum:
         parts, levels = zip(*(_split(part) for part in (kernel.k1, kernel.k2)), strict=True)
         rest = [part for part in parts if part is not None]

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -100,7 +100,7 @@ class NumberTargets(Targets):
     """
 
     def __init__(
-        self, y: Any, n_rows: int, *, squared: bool = True, classifier: str = "KernelRidgeClassifier"
+        self, y: ArrayLike, n_rows: int, *, squared: bool = True, classifier: str = "KernelRidgeClassifier"
     ) -> None:
         if sp.issparse(y):
             raise InputError("y is a sparse matrix; pass a dense array of shape (n,) or (n, outputs).")
@@ -177,7 +177,7 @@ class ClassTargets(Targets):
     """
 
     def __init__(
-        self, y: Any, n_rows: int, classes: Array | None = None, *, regressor: str = "KernelRidge"
+        self, y: ArrayLike, n_rows: int, classes: Array | None = None, *, regressor: str = "KernelRidge"
     ) -> None:
         array = label_array(y)
         _check_length(array, n_rows)
@@ -293,7 +293,7 @@ class ClassTargets(Targets):
 
 
 def _of_codes(
-    encoded: Callable[[Array], Array], work: Callable[..., Array], values: Array, beside: Any
+    encoded: Callable[[Array], Array], work: Callable[..., Array], values: Array, beside: Array | None
 ) -> Array:
     """Return ``work(class numbers of some rows, numbers beside them)``."""
     return work(encoded(values), beside)

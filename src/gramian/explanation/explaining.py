@@ -33,7 +33,7 @@ def explain(
     *,
     n_points: int = 5,
     by: str = SHARE,
-    output: Any = None,
+    output: object = None,
     X_train: RowsLike | None = None,
     columns: bool = True,
 ) -> Explanation:

@@ -184,7 +184,7 @@ def _machine(weight: float, model: BaseEstimator) -> Machine:
     return Machine(weight, predictor, Input.of(model), np.asarray(model.intercept_), Engine(model.n_jobs))
 
 
-def _check(predictor: Any, model: BaseEstimator) -> None:
+def _check(predictor: object, model: BaseEstimator) -> None:
     """Raise unless the predictor is a sum of kernel values with points."""
     explicit = isinstance(predictor, Predictor) and any(
         isinstance(columns, ExplicitColumns) for columns in predictor.columns
@@ -242,7 +242,7 @@ def _same(v: Float64Array) -> Float64Array:
 
 
 def explained_outputs(
-    model: BaseEstimator, predictions: Float64Array, output: Any
+    model: BaseEstimator, predictions: Float64Array, output: object
 ) -> tuple[Array, Float64Array, tuple[str, ...]]:
     """Return the output to explain of each row, a sign for each row, and names of the classes.
 

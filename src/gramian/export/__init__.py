@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+
+from sklearn.base import BaseEstimator
 
 from gramian._files import as_path, complete_file
 from gramian.exceptions import InputError, did_you_mean
@@ -21,7 +22,7 @@ TARGETS: dict[str, Callable[[Description], bytes]] = {
 }
 
 
-def export(model: Any, path: str | os.PathLike[str]) -> None:
+def export(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted fast model to a file that predicts without gramian.
 
     Parameters

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian._typing import Float64Array
 from gramian.export.c_literals import real, text
 from gramian.export.table import CODE, CONSTANTS, DAY, TEXT, UNUSED, TableForm
 
@@ -84,7 +85,7 @@ class _Curves:
     def __init__(self) -> None:
         self.points: list[str] = []
 
-    def of(self, curve: Any) -> tuple[str, str]:
+    def of(self, curve: Float64Array | None) -> tuple[str, str]:
         """Add a curve (2, knots), if there is one; return the place of its first point, and their number."""
         first = len(self.points)
         if curve is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ class Graph:
     taken : names that nodes and constants must not have.
     """
 
-    def __init__(self, onnx: Any, outer: Graph | None = None, taken: Iterable[str] = ()) -> None:
+    def __init__(self, onnx: ModuleType, outer: Graph | None = None, taken: Iterable[str] = ()) -> None:
         self.onnx = onnx
         self.nodes: list[Any] = []
         self._outer = outer
@@ -26,7 +27,7 @@ class Graph:
         self.initializers: list[Any] = [] if outer is None else outer.initializers
         self.names: dict[Any, str] = {} if outer is None else outer.names
 
-    def __call__(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+    def __call__(self, kind: str, *inputs: str, output: str | None = None, **attributes: object) -> str:
         prefix = "" if self._outer is None else "tile_"
         name = output or self.free(f"{prefix}{kind.lower()}_{len(self.nodes)}")
         self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **attributes))

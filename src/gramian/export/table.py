@@ -10,6 +10,7 @@ import numpy as np
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, NOUNS
 from gramian.exceptions import InputError, quoted
+from gramian.fast.base import FastKernelModel
 from gramian.fast.probabilities import LEAST
 from gramian.tables import Column, Scaling, TableColumns
 from gramian.tables.column import LevelLookup, LevelMeans
@@ -222,7 +223,7 @@ def _maps(model: BaseEstimator) -> tuple[OutputMap, ...]:
     return (same,) * model.model_.predictor_.n_outputs
 
 
-def _back(maps: tuple[OutputMap, ...], fast: Any) -> Float64Array:
+def _back(maps: tuple[OutputMap, ...], fast: FastKernelModel) -> Float64Array:
     """Return the numbers of the maps from the fast model's values to targets."""
     rows = []
     for one, spread, centre in zip(maps, fast._spread, fast._center, strict=True):

@@ -145,7 +145,7 @@ class FastKernelModel(KernelEstimator):
             whole_number("n_directions", self.n_directions, 1),
         )
 
-    def _dense(self, X: Any, *, reset: bool) -> Float64Array:
+    def _dense(self, X: RowsLike, *, reset: bool) -> Float64Array:
         """Return checked rows as a dense array in memory; read them first if X is a row source."""
         dtype = [np.float64, np.float32]
         if not is_source(X):
@@ -338,12 +338,12 @@ class FastKernelModel(KernelEstimator):
     def _values(self, X: RowsLike) -> Float64Array:
         return np.asarray(self._answers(X), np.float64)
 
-    def _answers(self, X: Any) -> FloatArray:
+    def _answers(self, X: RowsLike) -> FloatArray:
         """Return the values (n, outputs) of rows in the predictor's type."""
         if not hasattr(self, "predictor_"):  # ten times faster than check_is_fitted
             check_is_fitted(self, "predictor_")
         plain = self._is_plain(X)
-        rows = X if plain else self._dense(X, reset=False)
+        rows: Any = X if plain else self._dense(X, reset=False)
         found = self.predictor_(rows, Engine(self.n_jobs))
         if plain:
             if np.isfinite(found).all():

@@ -151,7 +151,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
 
     def fit(
         self,
-        X: Any,
+        X: RowsLike,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -279,7 +279,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
 
     def fit(
         self,
-        X: Any,
+        X: RowsLike,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,

@@ -35,7 +35,7 @@ def _keys(rows: Array) -> list[bytes]:
 class StoredNumbers:
     """A teacher of stored numbers (n, outputs) at rows (n, d)."""
 
-    def __init__(self, rows: Float64Array, answers: Float64Array, random_state: Any) -> None:
+    def __init__(self, rows: Float64Array, answers: Float64Array, random_state: RandomState) -> None:
         self._known, self._answers = KnownRows(rows), answers.reshape(len(rows), -1)
         wanted = self._answers[:, 0] if self._answers.shape[1] == 1 else self._answers
         self._between = default_teacher(KernelRidge, rows, wanted, np.ones(len(rows)), random_state)
@@ -53,7 +53,9 @@ class StoredNumbers:
 class StoredChances:
     """A teacher of stored class probabilities (n, classes) at rows (n, d)."""
 
-    def __init__(self, rows: Float64Array, answers: Float64Array, classes: Array, random_state: Any) -> None:
+    def __init__(
+        self, rows: Float64Array, answers: Float64Array, classes: Array, random_state: RandomState
+    ) -> None:
         self._numbers, self.classes_ = StoredNumbers(rows, answers, random_state), classes
 
     def predict_proba(self, rows: Array) -> Float64Array:
@@ -63,7 +65,7 @@ class StoredChances:
 
 
 def stored_teacher(
-    answers: Any, rows: Float64Array, y: ArrayLike, random_state: RandomState
+    answers: ArrayLike, rows: Float64Array, y: ArrayLike, random_state: RandomState
 ) -> tuple[Any, bool]:
     """Return the teacher of stored answers for rows, and whether it teaches classes.
 

@@ -37,7 +37,7 @@ COMPARED_ROWS, TIES = 1_000, 0.005
 class Translated:
     """A fitted model that takes rows in another form: its methods are asked about ``form(rows)``."""
 
-    def __init__(self, model: Any, form: Callable[[Array], Any]) -> None:
+    def __init__(self, model: BaseEstimator, form: Callable[[Array], Any]) -> None:
         self.model, self.form = model, form
 
     def __getattr__(self, name: str) -> Any:
@@ -135,7 +135,7 @@ def _like_predict(teacher: BaseEstimator, ways: list[Way], classes: Array, rows:
     return ways[int(np.argmin(apart))]
 
 
-def _odds(chances: Any, n_classes: int) -> Float64Array:
+def _odds(chances: ArrayLike, n_classes: int) -> Float64Array:
     """Return decision values of probabilities: 2P − 1 of the second of two classes, else ln P of each."""
     found = np.asarray(chances, np.float64)
     return 2.0 * found[:, 1:] - 1.0 if n_classes == 2 else np.log(np.clip(found, LEAST_CHANCE, None))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import ArrayLike
 
 from gramian._checks import numbers_of
 from gramian._typing import Array, Float64Array
@@ -34,7 +34,7 @@ class LikelihoodObjective:
         """Return the objective whose own kernel and noise are those of θ."""
         return replace(self, hyper=self.hyper.at(theta))
 
-    def checked(self, theta: Any) -> Float64Array:
+    def checked(self, theta: ArrayLike) -> Float64Array:
         """Return a user's θ as numbers; raise unless it has as many as there are parameters."""
         size = len(self.hyper.theta)
         values = numbers_of("theta", theta, f"Give {size} numbers.")

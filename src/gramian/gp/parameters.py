@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Protocol, Self, cast
 
 from gramian._checks import positive_number, whole_number
 from gramian._phases import Phases, silent
@@ -24,6 +25,24 @@ DEFAULT_NOISE = 0.1
 LEARNING_ROWS = 5_000
 #: Rows from which a round of metric learning learns kernel and noise. Chosen by hand.
 ROUND_ROWS = 1_000
+
+
+class AsksForProcess(Protocol):
+    """The parameters of a Gaussian process beside those of its approximation, as users give them."""
+
+    kernel: object
+    metric: object
+    standardize: bool
+    noise: float
+    learn_noise: bool
+    ard: bool | str
+    optimizer: object
+    n_restarts_optimizer: object
+    bounds: Sequence[float]
+    learning_rows: object
+    max_iter: object
+    normalize_y: bool
+    calibration: object
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +66,9 @@ class ProcessParameters:
     calibrated: bool  #: whether deviations of new observations are scaled to errors of rows left out
 
     @classmethod
-    def of(cls, model: KernelEstimator, phases: Phases = silent) -> Self:
+    def of(cls, model: AsksForProcess, phases: Phases = silent) -> Self:
         """Return the checked parameters of an estimator; ``phases`` is told of the phases of its fit."""
-        setup = FitSetup.of(model, phases)
+        setup = FitSetup.of(cast("KernelEstimator", model), phases)
         setup = replace(setup, kernel=replace(setup.kernel, kernel=without_noise(model.kernel)[0]))
         if model.calibration not in ("loo", None):
             raise InputError(

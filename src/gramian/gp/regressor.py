@@ -203,7 +203,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             self._flat = targets.flat
             return self
 
-    def plan(self, X: Any, y: Any = None) -> Plan:
+    def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Return the planned sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""
         return self._plan_fit(X, y, partial(plan_process, ProcessParameters.of(self)))
 
@@ -330,7 +330,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
         return evaluate
 
-    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
+    def log_marginal_likelihood(self, theta: ArrayLike | None = None, eval_gradient: bool = False) -> Any:
         """Return log p(y) of all training rows for θ (None: ``theta_``), with its gradient if asked for.
 
         θ has the order of ``theta_``. Landmarks, blocks and normalisation are the fit's; outputs are summed.

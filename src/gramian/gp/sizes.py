@@ -170,7 +170,7 @@ def _neighbour_bytes(n_rows: int, n_features: int, n_outputs: int, n_threads: in
     return neighbour_bytes(n_rows, n_features, n_outputs, n_threads) + 16 * learned * (n_features + n_outputs)
 
 
-def _asked_builder(chosen: Any) -> Builder:
+def _asked_builder(chosen: object) -> Builder:
     """Return the builder of a name or an instance, with exactly as many landmarks as its rank."""
     if isinstance(chosen, str) and chosen in NESTED:
         chosen = NESTED[chosen]()

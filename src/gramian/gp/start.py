@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Float64Array
+from gramian._typing import Array, Float64Array, Rows
 from gramian.data.source import RowSource, sample_rows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
@@ -87,7 +87,7 @@ def start_kernel(
     return Scaled(1.0, replace(kernel, lengthscale=(kernel.lengthscale,) * d) if ard else kernel)
 
 
-def _variances(rows: Any) -> Float64Array:
+def _variances(rows: Rows) -> Float64Array:
     mean = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
     if hasattr(rows, "multiply"):
         square = np.asarray(rows.multiply(rows).mean(axis=0, dtype=np.float64)).ravel()
@@ -95,7 +95,7 @@ def _variances(rows: Any) -> Float64Array:
     return np.asarray(np.square(rows - mean).mean(axis=0), np.float64)
 
 
-def checked_optimizer(chosen: Any) -> str | Optimizer | None:
+def checked_optimizer(chosen: object) -> str | Optimizer | None:
     """Check the parameter ``optimizer``: a known name, a function, or None."""
     if chosen is None or callable(chosen) or (isinstance(chosen, str) and chosen in OPTIMIZERS):
         known: str | Optimizer | None = chosen
@@ -106,7 +106,7 @@ def checked_optimizer(chosen: Any) -> str | Optimizer | None:
     )
 
 
-def log_bounds(pair: Any) -> Float64Array:
+def log_bounds(pair: Sequence[float] | Array) -> Float64Array:
     """Check the parameter ``bounds``, factors 0 < lower ≤ 1 ≤ upper, and return their logarithms."""
     usable = isinstance(pair, Sequence | np.ndarray) and not isinstance(pair, str) and len(pair) == 2
     if (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gramian._budget import parse_bytes
 from gramian.exceptions import MissingPackageError
 from gramian.tables.classifier import TabularClassifier
 from gramian.tables.regressor import TabularRegressor
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 try:
     from autogluon.core.models import AbstractModel
@@ -43,12 +46,12 @@ class GramianModel(AbstractModel):
 
     def _fit(
         self,
-        X: Any,
-        y: Any,
+        X: pd.DataFrame,
+        y: pd.Series,
         time_limit: float | None = None,
         num_cpus: int | None = None,
-        sample_weight: Any = None,
-        **kwargs: Any,
+        sample_weight: pd.Series | None = None,
+        **kwargs: object,
     ) -> None:
         X = self.preprocess(X, y=y, is_train=True)
         kind = TabularRegressor if self.problem_type == "regression" else TabularClassifier
@@ -64,7 +67,7 @@ class GramianModel(AbstractModel):
         kinds = ["bool", "int", "float", "category", "datetime"]
         return {**super()._get_default_auxiliary_params(), "valid_raw_types": kinds}
 
-    def _estimate_memory_usage(self, X: Any, **kwargs: Any) -> int:
+    def _estimate_memory_usage(self, X: pd.DataFrame, **kwargs: object) -> int:
         budget = parse_bytes(self._get_model_params().get("memory_budget", MEMORY))
         return int(BASELINE + budget + 3 * X.memory_usage(deep=True).sum())
 

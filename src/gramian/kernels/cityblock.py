@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.spatial.distance import cdist
 
 from gramian._numerics import entry_tolerance, unit_roundoff
@@ -42,7 +42,7 @@ class CityblockColumns(Columns):
     def __init__(
         self,
         Z: Rows,
-        dtype: Any,
+        dtype: DTypeLike | None,
         lengthscale: FloatArray,
         elementwise: ElementMap,
         *,

@@ -30,7 +30,7 @@ class Columns(ABC):
     #: Whether k(x, x) = 1, so that features are at most 1 and tiny ones are rounding.
     normalized = False
 
-    def __init__(self, n_columns: int, dtype: Any) -> None:
+    def __init__(self, n_columns: int, dtype: DTypeLike | None) -> None:
         self.n_columns = n_columns
         self.dtype = np.dtype(dtype)
 
@@ -95,7 +95,7 @@ def scaled_columns(X: Any, scale: FloatArray) -> Rows:
     return sp.csr_array(X.astype(np.float64).multiply(scale)) if thin else np.asarray(X, np.float64) * scale
 
 
-def check_block(block: Any, n_rows: int, n_columns: int) -> Array:
+def check_block(block: Rows, n_rows: int, n_columns: int) -> Array:
     """Return the result of a user's kernel function; raise if it is not a block of real numbers."""
     array = dense(block)
     if array.shape != (n_rows, n_columns) or array.dtype.kind not in "fiub":
@@ -119,7 +119,7 @@ class DotColumns(Columns):
     def __init__(
         self,
         Z: Rows,
-        dtype: Any,
+        dtype: DTypeLike,
         lengthscale: FloatArray,
         elementwise: ElementMap,
         *,
@@ -184,7 +184,7 @@ class ScaledColumns(Columns):
 class CallableColumns(Columns):
     """Columns of a user's function f(X, Z) → (n, m)."""
 
-    def __init__(self, Z: Rows, dtype: Any, function: Callable[[Rows, Rows], Array]) -> None:
+    def __init__(self, Z: Rows, dtype: DTypeLike, function: Callable[[Rows, Rows], Array]) -> None:
         super().__init__(Z.shape[0], dtype)
         self._points, self._function = Z, function
 

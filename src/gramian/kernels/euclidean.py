@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 from scipy.spatial.distance import cdist
 
 from gramian._numerics import distance_error, entry_tolerance
@@ -42,7 +44,7 @@ class EuclideanColumns(Columns):
     def __init__(
         self,
         Z: Rows,
-        dtype: Any,
+        dtype: DTypeLike | None,
         lengthscale: FloatArray,
         factor: float,
         elementwise: ElementMap,
@@ -155,7 +157,13 @@ class _Accuracy:
         return self.factor * limit
 
 
-def _settle(tile: FloatArray, sign: float, limits: Float64Array, limit: float, exact: Any) -> None:
+def _settle(
+    tile: FloatArray,
+    sign: float,
+    limits: Float64Array,
+    limit: float,
+    exact: Callable[[IntArray, IntArray], Array],
+) -> None:
     """Recompute entries below the limits (or NaN) from differences, and clip all at zero."""
     if tile.size == 0:
         return

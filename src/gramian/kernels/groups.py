@@ -61,7 +61,7 @@ class OnFeatures(Kernel):
     def definite(self) -> bool:
         return self.kernel.definite
 
-    def part(self, X: Any) -> Any:
+    def part(self, X: Rows) -> Any:
         """Return the columns of the group."""
         if max(self.features) >= X.shape[1]:
             raise InputError(

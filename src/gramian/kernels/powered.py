@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -117,7 +116,7 @@ class MinkowskiColumns(Columns):
     """Columns of a kernel of ‖(x − z)/ℓ‖_p, by SciPy's distances (float64) per tile."""
 
     def __init__(
-        self, Z: Rows, dtype: Any, lengthscale: Float64Array, elementwise: ElementMap, p: float
+        self, Z: Rows, dtype: DTypeLike, lengthscale: Float64Array, elementwise: ElementMap, p: float
     ) -> None:
         super().__init__(Z.shape[0], dtype)
         self._elementwise, self._p = elementwise, p

@@ -136,7 +136,7 @@ class StoredRows:
 class StoredColumns(Columns):
     """Columns of a stored matrix at the numbers of the landmarks."""
 
-    def __init__(self, matrix: StoredMatrix | None, numbers: IntArray, dtype: Any) -> None:
+    def __init__(self, matrix: StoredMatrix | None, numbers: IntArray, dtype: DTypeLike) -> None:
         super().__init__(len(numbers), dtype)
         self._matrix, self._numbers = matrix, numbers
 
@@ -209,7 +209,7 @@ class Bindable(Protocol):
 Bound = TypeVar("Bound", bound=Bindable)
 
 
-def bound(model: Bound, source: Any) -> Bound:
+def bound(model: Bound, source: object) -> Bound:
     """Return a fitted map or predictor for these rows: with their values, where they are precomputed."""
     return model.on(Precomputed(source.matrix)) if isinstance(source, StoredRows) else model
 

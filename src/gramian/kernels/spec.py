@@ -86,7 +86,7 @@ def kernel_to_spec(kernel: Kernel) -> dict[str, Any]:
     return spec
 
 
-def kernel_from_spec(spec: Any) -> Kernel:
+def kernel_from_spec(spec: object) -> Kernel:
     """Return the kernel that :func:`kernel_to_spec` wrote.
 
     Raises
@@ -105,7 +105,7 @@ def kernel_from_spec(spec: Any) -> Kernel:
         ) from None
 
 
-def _read(spec: Any) -> Kernel:
+def _read(spec: object) -> Kernel:
     if not isinstance(spec, Mapping) or not isinstance(spec.get(_KIND), str):
         raise ModelFileError(
             f"the kernel is stored as {reprlib.repr(spec)}; expected a dict with the key {_KIND!r}. "

@@ -92,7 +92,7 @@ class InputParameters:
     each_feature: bool = False
 
     @classmethod
-    def of(cls, setup: FitSetup, *, standardize: bool, metric: Any = None) -> Self:
+    def of(cls, setup: FitSetup, *, standardize: bool, metric: object = None) -> Self:
         """Return the parameters of a fit with this setup."""
         return cls(setup.kernel, standardize, metric, setup.frozen)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -111,7 +111,7 @@ class LearnedMetric(BaseEstimator):
         )
 
 
-def _share(name: str, value: object, checked: Any) -> float:
+def _share(name: str, value: object, checked: Callable[[str, object], float]) -> float:
     """Return a number under 1."""
     number = float(checked(name, value))
     if not isinstance(value, numbers.Real) or number >= 1:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from gramian._checks import numbers_of
 from gramian._typing import Float64Array, Rows
@@ -49,7 +50,12 @@ class Metric:
     matrix: Float64Array | None = None
     spreads: Float64Array | None = None
 
-    def __init__(self, scales: Any = None, matrix: Any = None, spreads: Any = None) -> None:
+    def __init__(
+        self,
+        scales: ArrayLike | None = None,
+        matrix: ArrayLike | None = None,
+        spreads: ArrayLike | None = None,
+    ) -> None:
         if (scales is None) == (matrix is None):
             raise InputError("a Metric takes either scales of shape (d,) or a matrix of shape (d, r).")
         kept = {
@@ -176,7 +182,7 @@ class Metric:
         return f"<Metric of {self.n_features} features, {kind}; importances {shares}>"
 
 
-def _numbers(name: str, value: Any, ndim: int) -> Float64Array:
+def _numbers(name: str, value: ArrayLike, ndim: int) -> Float64Array:
     """Return finite numbers as a read-only array of their own."""
     array = np.array(numbers_of(name, value, "Give an array."))
     if array.ndim != ndim or 0 in array.shape:

@@ -23,7 +23,9 @@ from gramian.model_file.values import AllowedBytes
 FORMAT, VERSION = "gramian-model", 2
 
 
-def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] | None = None) -> None:
+def save(
+    model: BaseEstimator, path: str | os.PathLike[str], *, notes: Mapping[str, str] | None = None
+) -> None:
     """Write a fitted model to a file that :func:`load` reads, with no pickle in it.
 
     The file is a zip of ``model.json`` and plain ``.npy`` arrays. It holds what prediction needs, the

@@ -177,7 +177,7 @@ def _check_members(archive: zipfile.ZipFile, expected: set[str]) -> None:
         raise ModelFileError(f"the archive has a member {found[0]} that {HEADER} does not list once. {CURE}")
 
 
-def _array(archive: zipfile.ZipFile, name: str, expected: Any, most: int) -> Array:
+def _array(archive: zipfile.ZipFile, name: str, expected: Mapping[str, Any], most: int) -> Array:
     """Return one array as a view of the member's bytes, without a copy.
 
     most : bytes that it may take; of an empty array those of its other axes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ OUTPUTS = ("default", "pandas", "polars")
 _ENCODER_PARAMS = ("drop", "sparse_output", "handle_unknown")
 
 
-def refusal(where: str, step: Any) -> InputError:
+def refusal(where: str, step: object) -> InputError:
     """Return the error about a step that a model file cannot hold."""
     return InputError(
         f"{where} is a {type(step).__name__}, which a model file cannot hold. It holds "
@@ -45,7 +45,7 @@ def refusal(where: str, step: Any) -> InputError:
     )
 
 
-def write_step(where: str, step: Any, values: PartRecords) -> dict[str, Any]:
+def write_step(where: str, step: BaseEstimator, values: PartRecords) -> dict[str, Any]:
     """Return the description of a fitted step; ``where`` names it in the error for an unknown one."""
     kind = type(step)
     if kind is Pipeline:
@@ -105,7 +105,7 @@ def _count(stored: Mapping[str, Any], values: PartRecords) -> int:
     return int(found)
 
 
-def _inputs(step: Any) -> int:
+def _inputs(step: BaseEstimator) -> int:
     """Return the number of columns that a fitted step takes."""
     return _inputs(step.steps[0][1]) if isinstance(step, Pipeline) else int(step.n_features_in_)
 
@@ -117,7 +117,7 @@ def check_chain(steps: Sequence[Any], n_features: int | None = None) -> None:
         require(width_of(step) == count, f"the steps give {width_of(step)} columns; expected {count}")
 
 
-def width_of(step: Any) -> int:
+def width_of(step: BaseEstimator) -> int:
     """Return the number of columns that a fitted step gives."""
     if isinstance(step, Pipeline):
         return width_of(step.steps[-1][1])
@@ -207,7 +207,7 @@ class _Zeros(TransformerMixin, BaseEstimator):
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> _Zeros:
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Sized) -> Array:
         return np.zeros((len(X), self.width))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -18,7 +18,7 @@ MOST_BYTES = 8
 PLAIN: dict[Any, set[type]] = {int: {int}, float: {int, float}, str: {str}, bool: {bool}}
 
 
-def check_parts(what: str, made_by: Any, parts: Mapping[str, Any], *, finite: bool) -> None:
+def check_parts(what: str, made_by: Callable[..., object], parts: Mapping[str, Any], *, finite: bool) -> None:
     """Raise if a part is not of the type that a class or function is annotated with.
 
     what : name of the class for errors; made_by : the class or function that takes the parts.
@@ -35,7 +35,7 @@ def check_parts(what: str, made_by: Any, parts: Mapping[str, Any], *, finite: bo
 
 
 @cache
-def _hints(made_by: Any) -> dict[str, Any]:
+def _hints(made_by: Callable[..., object]) -> dict[str, Any]:
     """Return the types of the arguments of a dataclass, of another class, or of a function."""
     fields = hasattr(made_by, "__dataclass_fields__") or is_typeddict(made_by)
     plain = isinstance(made_by, type) and not fields

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
 from gramian._budget import format_bytes
@@ -232,7 +232,7 @@ def _row_sums(block: Float64Array, scale: float) -> Float64Array:
     return np.asarray(scale * (np.einsum("ij,ij->i", block, block) - diagonal) + diagonal)
 
 
-def _numbers(numbers: Any, count: int, what: str) -> IntArray:
+def _numbers(numbers: ArrayLike, count: int, what: str) -> IntArray:
     """Return row or column numbers as an array, or raise if they are not numbers from 0 to count − 1."""
     found = np.asarray(numbers)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):

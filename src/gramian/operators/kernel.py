@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -79,7 +78,7 @@ class KernelOperator(Operator):
         rows: Rows,
         columns: Rows | None = None,
         *,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         n_jobs: int | None = None,
         keep_bytes: int = 0,
         prepared: dict[int, Columns] | None = None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
 from gramian._typing import Array, Float64Array, IntArray
@@ -79,14 +80,14 @@ class AlphaPathDisplay:
 
     def __init__(
         self,
-        alphas: Any,
-        scores: Any,
+        alphas: ArrayLike,
+        scores: ArrayLike,
         chosen: tuple[int, int] | None,
         *,
-        gammas: Any = None,
-        standard_errors: Any = None,
-        degrees_of_freedom: Any = None,
-        n_rows: Any = None,
+        gammas: ArrayLike | None = None,
+        standard_errors: ArrayLike | None = None,
+        degrees_of_freedom: ArrayLike | None = None,
+        n_rows: ArrayLike | None = None,
         score_name: str = "Mean squared error, held out",
         is_error: bool = True,
     ) -> None:

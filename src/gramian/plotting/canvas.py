@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError, MissingPackageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Figure
 
 
 #: Colours that readers with deuteranopia, protanopia or tritanopia tell apart, each with a contrast of 3 or
@@ -56,12 +58,12 @@ def ticker() -> Any:
     return ticker
 
 
-def panel(display: str, ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
+def panel(display: str, ax: Axes | Array | None, size: tuple[float, float]) -> tuple[Any, Any]:
     """Return a figure and its axes: new ones of ``size`` inches, or the caller's."""
     plt = pyplot(display)
     if ax is None:
         return plt.subplots(figsize=size, layout="constrained")
-    if not hasattr(ax, "get_subplotspec") and np.ndim(ax) == 0:
+    if not hasattr(ax, "get_subplotspec") and np.ndim(cast("ArrayLike", ax)) == 0:
         raise InputError(
             f"ax has type {type(ax).__name__}; expected matplotlib axes. Pass one of plt.subplots(), or None "
             "for a new figure."

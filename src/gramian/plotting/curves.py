@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gramian._checks import numbers_of
 from gramian._typing import Array, Float64Array, IntArray
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from gramian.plotting.canvas import Axes
 
 
-def checked_points(methods: Any, **columns: Any) -> tuple[list[str], dict[str, Float64Array]]:
+def checked_points(
+    methods: Iterable[object], **columns: ArrayLike | None
+) -> tuple[list[str], dict[str, Float64Array]]:
     """Return a name for each point, and columns of as many numbers.
 
     ``methods`` names every point, or with columns of shape (methods, sizes) every row of them.
@@ -44,7 +47,7 @@ def checked_points(methods: Any, **columns: Any) -> tuple[list[str], dict[str, F
     return names, found
 
 
-def records_of(results: Any, fields: Mapping[str, str]) -> dict[str, list[Any]]:
+def records_of(results: Iterable[Mapping[str, Any]], fields: Mapping[str, str]) -> dict[str, list[Any]]:
     """Return columns of records such as JSON lines, by purpose; ``fields`` maps each purpose to a key.
 
     None counts as a number that is not there.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from gramian._budget import format_bytes
@@ -54,12 +55,12 @@ class ErrorMemoryDisplay:
 
     def __init__(
         self,
-        methods: Any,
-        nbytes: Any,
-        errors: Any,
+        methods: Iterable[object],
+        nbytes: ArrayLike,
+        errors: ArrayLike,
         *,
-        low: Any = None,
-        high: Any = None,
+        low: ArrayLike | None = None,
+        high: ArrayLike | None = None,
         n_rows: int | None = None,
     ) -> None:
         if (low is None) != (high is None):
@@ -130,7 +131,7 @@ class ErrorMemoryDisplay:
     @classmethod
     def from_results(
         cls,
-        results: Any,
+        results: Iterable[Mapping[str, Any]],
         *,
         method: str = "method",
         nbytes: str = "model_bytes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class ExplanationDisplay:
         n_points: int = 5,
         by: str = "share",
         n_columns: int = 10,
-        output: Any = None,
+        output: object = None,
         X_train: RowsLike | None = None,
         ax: Axes | None = None,
     ) -> Self:

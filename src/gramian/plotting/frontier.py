@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -78,9 +78,9 @@ class FrontierDisplay:
 
     def __init__(
         self,
-        methods: Any,
-        cost: Any,
-        error: Any,
+        methods: Iterable[object],
+        cost: ArrayLike,
+        error: ArrayLike,
         *,
         cost_name: str,
         error_name: str,
@@ -105,7 +105,7 @@ class FrontierDisplay:
     @classmethod
     def from_results(
         cls,
-        results: Any,
+        results: Iterable[Mapping[str, Any]],
         *,
         method: str = "method",
         cost: str = "fit_seconds",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import whole_number
@@ -236,7 +237,7 @@ def _block_errors(
     return _ratio(norms(gram - approximate), norms(gram))
 
 
-def _ratio(part: Any, whole: Any) -> Any:
+def _ratio(part: ArrayLike, whole: ArrayLike) -> Any:
     """Return part/whole, or 0 if both are 0 (blocks so far apart that k underflows)."""
     part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
     out = np.divide(part, whole, out=np.where(part > 0, np.inf, 0.0), where=whole > 0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import numbers_of, whole_number
@@ -65,10 +67,10 @@ class ImportanceDisplay:
 
     def __init__(
         self,
-        importances: Any,
-        feature_names: Any = None,
+        importances: ArrayLike,
+        feature_names: Iterable[object] | None = None,
         *,
-        errors: Any = None,
+        errors: ArrayLike | None = None,
         n_features: int = 20,
         title: str = "What the model looks at",
     ) -> None:
@@ -90,7 +92,7 @@ class ImportanceDisplay:
         cls,
         model: BaseEstimator,
         *,
-        feature_names: object = None,
+        feature_names: Iterable[object] | None = None,
         n_features: int = 20,
         title: str = "What the model looks at",
         ax: Axes | None = None,
@@ -167,7 +169,7 @@ class ImportanceDisplay:
         return f"{len(self.order)} of {len(self.importances)} features; the {noun} {_percent(rest)}"
 
 
-def _shares(given: Any, name: str = "importances") -> Float64Array:
+def _shares(given: ArrayLike, name: str = "importances") -> Float64Array:
     shares = np.array(numbers_of(name, given, "Pass one for each feature."))
     if shares.ndim != 1 or not len(shares):
         raise InputError(f"{name} has shape {shares.shape}; expected (d,). Pass one for each feature.")
@@ -178,7 +180,7 @@ def _shares(given: Any, name: str = "importances") -> Float64Array:
     return shares
 
 
-def _names(given: Any, count: int) -> list[str]:
+def _names(given: Iterable[object] | None, count: int) -> list[str]:
     if given is None:
         return [f"feature {j}" for j in range(count)]
     if isinstance(given, str):

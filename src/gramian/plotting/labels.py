@@ -39,7 +39,7 @@ Curve = tuple[Float64Array, Float64Array]
 
 
 def label_curves(
-    ax: Any,
+    ax: Axes,
     names: Sequence[str],
     curves: Sequence[Curve],
     colours: Sequence[str],
@@ -54,7 +54,7 @@ def label_curves(
     cheapest place one after the other, then look for a better one in a few more rounds. Limits of the axes
     must be final. The text sizes are computed without drawing the figure. Time O(curves² · points).
     """
-    figure = ax.figure
+    figure: Any = ax.figure
     figure.draw_without_rendering()
     # Work in typographic points, so that places do not depend on the figure's resolution.
     point = figure.dpi / 72.0
@@ -162,7 +162,9 @@ def _extent(ax: Axes, name: str, size: float, point: float) -> tuple[float, floa
     return box.width / point, box.height / point
 
 
-def _written(ax: Axes, name: str, curve: Any, colour: str, place: Any, size: float) -> Any:
+def _written(
+    ax: Axes, name: str, curve: Curve, colour: str, place: tuple[int, tuple[int, int], float], size: float
+) -> Any:
     i, direction, gap = place
     far = gap > RINGS[1]
     return ax.annotate(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Float64Array, IntArray
@@ -65,14 +67,14 @@ class LearningDisplay:
 
     def __init__(
         self,
-        values: Any,
-        n_rows: Any,
+        values: ArrayLike,
+        n_rows: ArrayLike,
         chosen: int,
         *,
-        names: Any = None,
-        losses: Any = None,
-        starts: Any = None,
-        start_losses: Any = None,
+        names: Iterable[str] | None = None,
+        losses: ArrayLike | None = None,
+        starts: ArrayLike | None = None,
+        start_losses: ArrayLike | None = None,
     ) -> None:
         self.values: Float64Array = np.asarray(values, np.float64)
         if self.values.ndim != 2 or not self.values.size or not (self.values > 0.0).all():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from gramian._budget import format_bytes
 from gramian.exceptions import InputError, did_you_mean
 from gramian.plotting.canvas import NOTE_SIZE, ticker
+
+if TYPE_CHECKING:
+    from gramian.plotting.canvas import Axes
 
 #: Units of an axis: seconds, bytes, fractions as per cent, or plain numbers.
 UNITS = ("s", "B", "%", "")
@@ -17,7 +20,7 @@ PLAIN = 1e-3, 1e5
 _POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def checked_unit(name: str, unit: Any) -> str:
+def checked_unit(name: str, unit: object) -> str:
     """Check a unit and return it; an error names the parameter."""
     if unit not in UNITS:
         raise InputError(
@@ -63,7 +66,9 @@ def power_text(value: float) -> str:
     return raised if digits == "1" else f"{digits}·{raised}"
 
 
-def scale_axis(ax: Any, which: str, limits: tuple[float, float], *, unit: str = "", log: bool) -> None:
+def scale_axis(
+    ax: Axes, which: Literal["x", "y"], limits: tuple[float, float], *, unit: str = "", log: bool
+) -> None:
     """Set limits, scale, ticks and their text of axis ``which`` ("x" or "y")."""
     axis = getattr(ax, f"{which}axis")
     getattr(ax, f"set_{which}scale")("log" if log else "linear")

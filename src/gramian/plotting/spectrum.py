@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import scipy.linalg as la
@@ -94,10 +94,10 @@ class SpectrumDisplay:
 
     def __init__(
         self,
-        exact: Any,
-        approximate: Any = None,
+        exact: ArrayLike,
+        approximate: ArrayLike | None = None,
         *,
-        alpha: Any = None,
+        alpha: ArrayLike | None = None,
         rank: int | None = None,
         n_all: int | None = None,
         name: str = "approximation",

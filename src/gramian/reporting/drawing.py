@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gramian.plotting.canvas import pyplot, tidy
+
+if TYPE_CHECKING:
+    from gramian.plotting.canvas import Figure
 
 SIZE = (5.2, 3.2)
 
@@ -34,7 +37,7 @@ def axes(size: tuple[float, float] = SIZE) -> tuple[Any, Any]:
     return figure, ax
 
 
-def draw_svg(figure: Any, title: str, caption: str) -> Picture:
+def draw_svg(figure: Figure, title: str, caption: str) -> Picture:
     """Return the figure as SVG in a ``data:`` address."""
     out = io.BytesIO()
     plt = pyplot("gramian report")

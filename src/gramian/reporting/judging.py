@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from gramian._typing import Array, Float64Array, RowsLike
+from gramian._typing import Array, Float64Array, Rows, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.quality import ErrorEstimate
+from gramian.data.source import RowSource
+from gramian.data.tables import TableSource
 from gramian.estimator.base import KernelEstimator
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.reporting.rows import all_rows, by_blocks
@@ -54,7 +56,9 @@ class Judgement:
     trace: ErrorEstimate | None = None
 
 
-def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
+def judge(
+    model: BaseEstimator, X: Rows | RowSource | TableSource, y: Array | None, *, seed: int = 0
+) -> Judgement:
     """Predict every row of a source, an array or a table and score it against ``y``.
 
     For a transformer, compute the features and estimate their error instead. ``model`` is an estimator or a
@@ -68,7 +72,11 @@ def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
             taken = _time_predictions(model.transform, X)[1]
             if not isinstance(last, Approximation):
                 return Judgement(n, "features", taken, why_not="the model has no predict")
-            rows = model[:-1].transform(all_rows(X)) if isinstance(model, Pipeline) else X
+            rows = (
+                model[:-1].transform(all_rows(cast("Rows | RowSource", X)))
+                if isinstance(model, Pipeline)
+                else X
+            )
             error = last.relative_error(rows, n_rows=ERROR_ROWS, random_state=seed)
             why = "an approximation predicts no target"
             return Judgement(n, "features", taken, why_not=why, frobenius=error, trace=last.trace_error(rows))
@@ -104,7 +112,7 @@ def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
     )
 
 
-def _time_predictions(predict: Any, X: RowsLike) -> tuple[Array, float]:
+def _time_predictions(predict: Callable[[Any], Any], X: RowsLike) -> tuple[Array, float]:
     """Return the result of ``predict`` for every row, block by block, and the seconds that it took."""
     began = time.perf_counter()
     return by_blocks(predict, X), time.perf_counter() - began

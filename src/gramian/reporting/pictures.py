@@ -106,7 +106,7 @@ def of_blocks(blocks: BlockSizes) -> Iterator[Picture]:
         )
 
 
-def of_spectrum(model: KernelEstimator, stated: Evidence, seed: int) -> Iterator[Picture]:
+def of_spectrum(model: object, stated: Evidence, seed: int) -> Iterator[Picture]:
     """Yield the eigenvalues of the principal components, or those of :func:`spectrum`."""
     if isinstance(model, KernelPCA):
         found: Any = model.eigenvalues_, "the components", "Eigenvalues of the components."

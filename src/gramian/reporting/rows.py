@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from gramian._tiles import row_slices
-from gramian._typing import Array, IntArray, RowsLike
-from gramian.data.source import as_source, row_blocks
+from gramian._typing import Array, IntArray, Rows, RowsLike
+from gramian.data.source import RowSource, as_source, row_blocks
 from gramian.data.stored_table import StoredTable
 from gramian.data.subset import SubsetRows
 from gramian.data.tables import TableSource
@@ -20,13 +20,13 @@ from gramian.tables.subset import SubsetTable
 STEP = 65_536
 
 
-def blocks(rows: Any) -> Iterator[tuple[slice, Any]]:
+def blocks(rows: RowsLike) -> Iterator[tuple[slice, Any]]:
     """Yield consecutive blocks of a source, an array or a table, each with its row slice."""
     if isinstance(rows, TableSource):
         for where in row_slices(rows.shape[0], STEP):
             yield where, SubsetTable(rows, np.arange(where.start, where.stop))
     else:
-        yield from row_blocks(as_source(rows), STEP)
+        yield from row_blocks(as_source(cast("Rows | RowSource", rows)), STEP)
 
 
 def by_blocks(call: Callable[[Any], Any], rows: RowsLike) -> Array:
@@ -34,21 +34,21 @@ def by_blocks(call: Callable[[Any], Any], rows: RowsLike) -> Array:
     return np.concatenate([np.asarray(call(block)) for _, block in blocks(rows)])
 
 
-def take_rows(rows: Any, numbers: IntArray) -> Any:
+def take_rows(rows: Rows | RowSource | TableSource, numbers: IntArray) -> Any:
     """Return some rows of a source or of a table, read on demand."""
     return (
         SubsetTable(rows, numbers) if isinstance(rows, TableSource) else SubsetRows(as_source(rows), numbers)
     )
 
 
-def in_memory(rows: Any, numbers: IntArray) -> Any:
+def in_memory(rows: Rows | RowSource | StoredTable, numbers: IntArray) -> Any:
     """Return some rows as an array, a CSR matrix or an Arrow table."""
     if isinstance(rows, StoredTable):
         return rows.columns(numbers)
     return as_source(rows).take(numbers)
 
 
-def all_rows(rows: Any) -> Any:
+def all_rows(rows: Rows | RowSource) -> Any:
     """Return all rows of a source or an array as an array of floats, or as a CSR matrix."""
     source = as_source(rows)
     found = source.rows(slice(0, source.shape[0]))

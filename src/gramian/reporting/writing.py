@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._files import complete_file
 from gramian._random import as_generator
-from gramian._typing import Array, RandomState, RowsLike
+from gramian._typing import Array, RandomState, Rows, RowsLike
 from gramian.data.column import as_column
 from gramian.data.tables import as_table
 from gramian.estimator.base import KernelEstimator, own_target
@@ -49,7 +49,7 @@ EFFECT_ROWS, SEGMENT_ROWS = 200, 20_000
 
 
 def report(
-    model: Any,
+    model: BaseEstimator,
     path: str | Path,
     X: RowsLike | None = None,
     y: ArrayLike | None = None,
@@ -135,7 +135,7 @@ def _judge(model: BaseEstimator, X: RowsLike, y: ArrayLike, seed: int) -> Judgem
     if given is not None and given.shape[:1] != (rows.shape[0],):
         count = len(given) if given.ndim else "no"
         raise InputError(f"y has {count} targets, but X has {rows.shape[0]} rows. Pass one for each row.")
-    source = rows if not getattr(model, "_precomputed", False) else X
+    source = rows if not getattr(model, "_precomputed", False) else cast("Rows", X)
     return judge(model, source, given, seed=seed)
 
 
@@ -159,10 +159,10 @@ def _scores(model: BaseEstimator, judged: Judgement | None, seed: int) -> tuple[
 
 
 def _about_rows(
-    model: Any, X: Any, y: ArrayLike, judged: Judgement | None, rng: np.random.Generator
+    model: BaseEstimator, X: RowsLike | None, y: ArrayLike, judged: Judgement | None, rng: np.random.Generator
 ) -> Iterator[Section]:
     """Yield effects of columns, errors by segment, and an explained prediction."""
-    if judged is None:
+    if judged is None or X is None:
         return
     n = judged.n_rows
     some = np.sort(rng.choice(n, min(n, EFFECT_ROWS), replace=False))

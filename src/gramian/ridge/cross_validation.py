@@ -184,7 +184,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         began = time.perf_counter()
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
@@ -258,7 +258,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         found = KernelModel.of(self).facts(alpha=self.alpha_)
         return replace(found, scores={"best score": self.best_score_})
 
-    def plan(self, X: Any, y: Any = None) -> Plan:
+    def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of one fit to all rows, with the first gamma."""
         return self._plan_fit(X, y, self._planned)
 
@@ -364,6 +364,6 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         log_parameters(kernel.resolve(source.shape[1]))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: float | Float64Array) -> Any:
     """Return a number of no dimension as Python's."""
     return float(value) if np.ndim(value) == 0 else np.asarray(value)

@@ -28,7 +28,7 @@ class FitData:
     fingerprints: tuple[str | None, ...]
 
     @classmethod
-    def of(cls, X: RowsLike, y: Any, sample_weight: ArrayLike) -> Self:
+    def of(cls, X: RowsLike, y: ArrayLike | None, sample_weight: ArrayLike) -> Self:
         """Return these rows with their fingerprints. Time independent of n."""
         return cls(X, y, sample_weight, tuple(map(_fingerprint, (X, y, sample_weight))))
 

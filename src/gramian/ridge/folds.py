@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from gramian._typing import IntArray, RowsLike
 from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 
 
-def folds_of(cv: Any, n: int, y: ArrayLike) -> Any:
+def folds_of(cv: object, n: int, y: ArrayLike) -> Any:
     """Return None, "gcv", a number of folds, or the folds of n rows that a splitter gives."""
     if cv is None or isinstance(cv, str):
         if cv is None or cv == "gcv":
@@ -35,7 +35,7 @@ def folds_of(cv: Any, n: int, y: ArrayLike) -> Any:
             f"cv={cv!r} has type {type(cv).__name__}. Give None, 'gcv', an int of 2 or more, a "
             "splitter with a method split, or an iterable of (training rows, held-out rows)."
         )
-    given = cv if hasattr(cv, "split") else list(cv)
+    given = cv if hasattr(cv, "split") else list(cast("Iterable[Any]", cv))
     if isinstance(given, list) and not all(isinstance(pair, tuple | list) for pair in given):
         raise InputError(
             f"cv={quoted(given)} does not give pairs. Give an iterable of (training rows, held-out rows)."

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
+from sklearn.base import BaseEstimator
 
 from gramian._typing import Array, Float64Array, Rows
 from gramian.compression.plan import Plan
@@ -47,7 +48,7 @@ class KernelModel:
     input: Input = field(default_factory=Input)
 
     @classmethod
-    def of(cls, estimator: Any) -> Self:
+    def of(cls, estimator: BaseEstimator) -> Self:
         """Return the model that a fitted estimator holds."""
         held = {name.rstrip("_"): getattr(estimator, name) for name in TRAINED}
         return cls(**held, stages=getattr(estimator, "stages_", None), input=Input.of(estimator))
@@ -99,7 +100,7 @@ class KernelModel:
         """Return this as the fit of a round of learning a metric."""
         return FittedRound(self, partial(self.values, engine=engine), self.predictor, self.kernel)
 
-    def facts(self, names: tuple[str, ...] | None = None, **penalty: Any) -> Evidence:
+    def facts(self, names: tuple[str, ...] | None = None, **penalty: object) -> Evidence:
         """Return what a model states; ``names`` of the features, ``penalty`` as for Evidence."""
         stated = Evidence(
             n_rows=self.plan.n_rows,

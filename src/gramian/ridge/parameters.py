@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self, cast
 
 from gramian._checks import positive_number
 from gramian._phases import Phases, silent
@@ -16,6 +16,16 @@ from gramian.kernels import Kernel
 from gramian.metric.input import InputParameters
 from gramian.metric.rounds import RoundSetup
 from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
+
+
+class AsksForRidge(Protocol):
+    """The parameters of a ridge estimator, beside those of its kernel and approximation."""
+
+    alpha: object
+    metric: object
+    standardize: bool
+    fit_intercept: bool
+    checkpoint: str | Path | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +40,9 @@ class RidgeParameters:
     asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
 
     @classmethod
-    def of(cls, model: KernelEstimator, phases: Phases = silent) -> Self:
+    def of(cls, model: AsksForRidge, phases: Phases = silent) -> Self:
         """Return the parameters of a ridge estimator; ``phases`` is told of the phases of its fit."""
-        setup = FitSetup.of(model, phases)
+        setup = FitSetup.of(cast("KernelEstimator", model), phases)
         asked = automatic(setup.kernel, alpha=model.alpha)
         setup = usual_setup(setup, asked, metric=model.metric, checkpoint=model.checkpoint)
         scaling = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)

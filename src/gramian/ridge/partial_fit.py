@@ -16,7 +16,7 @@ from types import MethodType
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -30,7 +30,7 @@ from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
 from gramian.estimator.labels import label_array
-from gramian.estimator.matching import check_width, names_known
+from gramian.estimator.matching import check_width, matched, names_known
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, listed, quoted
@@ -137,7 +137,9 @@ class RidgeEstimator(KernelEstimator):
 
     # ---- rows, checked ---------------------------------------------------------------------------
 
-    def _opened(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    def _opened(
+        self, X: RowsLike | None, y: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> tuple[Any, Any, Any]:
         """Return rows, targets and weights, collections of a cluster among them as sources and columns."""
         cluster = cluster_of(X, self.engine)
         if cluster is None:
@@ -150,7 +152,7 @@ class RidgeEstimator(KernelEstimator):
         return source if cluster is None else cluster.over(source)
 
     def _labelled(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike, *, reset: bool = True
+        self, X: RowsLike | None, y: ArrayLike | None, sample_weight: ArrayLike | None, *, reset: bool = True
     ) -> LabelledRows[Any]:
         """Return the checked rows of a fit; ``reset`` as for ``_fit_rows``."""
         X, y, sample_weight = self._opened(X, y, sample_weight)
@@ -217,6 +219,24 @@ class RidgeEstimator(KernelEstimator):
         self._keep({**stream.state(), "_stream": stream})
         return self
 
+    def _lazily(self, X: RowsLike, method: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        """Return a method's values for a collection as one of the same package, nothing computed.
+
+        To callers it is an array; one of Dask has the same methods.
+        """
+        cluster = cluster_of(X, self.engine)
+        assert cluster is not None
+        cluster.header(X)  # raises for columns that are no numbers
+        rows = matched(self, X, reset=False)
+        check_width(self, rows.shape[1], reset=False)
+        # One that runs where the rows lie: without what only a fit needs, and on one thread.
+        plain = {"approximation": "auto", "random_state": None, "engine": None, "n_jobs": 1}
+        plain |= {"checkpoint": None, "verbose": 0}
+        sent = type(self)(**{**self.get_params(deep=False), **plain})
+        sent._restore({**self._state(), "n_features_in_": self.n_features_in_})
+        values: Array = cluster.lazily(rows, getattr(sent, method), shape, dtype)
+        return values
+
     def _keep_fit(self, fitted: RidgeModel, *given: Any) -> Self:
         """Make this the fit of the model, and keep what it was given, so that ``partial_fit`` can go on.
 
@@ -271,7 +291,7 @@ def why_no_stream(model: RidgeEstimator) -> str | None:
     return None
 
 
-def named_classes(classes: Any, known: Array | None, *, fixed: bool) -> Array:
+def named_classes(classes: ArrayLike | None, known: Array | None, *, fixed: bool) -> Array:
     """Return the sorted classes of a call of ``partial_fit``; None stands for the known ones.
 
     With ``fixed`` the known ones are those of earlier rows, and others are refused.

@@ -23,7 +23,6 @@ from gramian.ridge.choosing import CHOSEN, fit_ridge
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.partial_fit import RidgeEstimator, if_streamable, named_classes
-from gramian.ridge.remote import lazily
 
 #: Learned attributes of a ridge model.
 LEARNED = (*TRAINED, *INPUT, *CHOSEN, "stages_", "n_rows_seen_", "n_blocks_")
@@ -146,7 +145,7 @@ class KernelRidge(Regressor, RidgeEstimator):
     engine: Any = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             given = X, own_target(X, y), sample_weight
@@ -216,7 +215,7 @@ class KernelRidge(Regressor, RidgeEstimator):
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
             shape = () if self._flat else (self.predictor_.n_outputs,)
-            return lazily(self, X, "predict", shape, np.float64)
+            return self._lazily(X, "predict", shape, np.float64)
         return predicted_numbers(self._decision(X), flat=self._flat)
 
 
@@ -260,7 +259,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
     engine: Any = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             given = X, own_target(X, y), sample_weight
@@ -276,7 +275,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        classes: object = None,
+        classes: ArrayLike | None = None,
         grow_landmarks: bool = False,
     ) -> Self:
         """Add rows X (n, d) with labels y (n,) to those of earlier calls, as :class:`KernelRidge` does.
@@ -303,14 +302,14 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
             shape = () if len(self.classes_) == 2 else (len(self.classes_),)
-            return lazily(self, X, "decision_function", shape, np.float64)
+            return self._lazily(X, "decision_function", shape, np.float64)
         return decision_values(self._decision(X))
 
     def predict(self, X: RowsLike) -> Array:
         """Return the class of each row."""
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
-            return lazily(self, X, "predict", (), self.classes_.dtype)
+            return self._lazily(X, "predict", (), self.classes_.dtype)
         labels, source = partial(class_labels, classes=self.classes_), self._rows(X, reset=False)
         cluster = cluster_of(source, self.engine)
         return KernelModel.of(self).classes(source, self._engine(), labels, self.classes_.dtype, cluster)

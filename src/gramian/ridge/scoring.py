@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ class Scorer:
     outputs'. Else a scorer judges the held-out predictions, all at once; its scores have no standard error.
     """
 
-    def __init__(self, scoring: Any, *, per_target: bool) -> None:
+    def __init__(self, scoring: str | Callable[..., float] | None, *, per_target: bool) -> None:
         self._scorer: Any = None if scoring is None else checked_scorer(scoring)
         self._per_target = per_target
 
@@ -168,7 +168,7 @@ def checked_scorer(scoring: object) -> Any:
     return get_scorer(scoring)
 
 
-def takes_weights(scorer: Any) -> bool:
+def takes_weights(scorer: Callable[..., float]) -> bool:
     """Whether the function under a scorer of scikit-learn's takes ``sample_weight``."""
     function = getattr(scorer, "_score_func", None)
     return function is not None and "sample_weight" in inspect.signature(function).parameters

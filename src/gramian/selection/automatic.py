@@ -30,7 +30,7 @@ def is_auto(value: object) -> bool:
     return isinstance(value, str) and value == AUTO
 
 
-def automatic(kernel: KernelParameters, **penalty: Any) -> tuple[str, ...]:
+def automatic(kernel: KernelParameters, **penalty: object) -> tuple[str, ...]:
     """Return the names of those of kernel, gamma and penalty that are "auto"."""
     values = {"kernel": kernel.kernel, "gamma": kernel.gamma, **penalty}
     return tuple(name for name, value in values.items() if is_auto(value))
@@ -41,7 +41,7 @@ def _named(asked: tuple[str, ...]) -> str:
 
 
 def usual_setup(
-    setup: FitSetup, asked: tuple[str, ...], *, metric: Any = None, checkpoint: Any = None
+    setup: FitSetup, asked: tuple[str, ...], *, metric: object = None, checkpoint: object = None
 ) -> FitSetup:
     """Return a fit's setup with the usual kernel in place of what is "auto".
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import StratifiedKFold
 
 from gramian._checks import flag, positive_number, positive_numbers, whole_number
 from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray, RandomState, Rows
+from gramian._typing import Array, Float64Array, IntArray, RandomState, Rows, RowsLike
 from gramian.approximations.block_basis_search import BlockSearch
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
@@ -144,10 +145,10 @@ class BandwidthReport(Shown):
 
 
 def bandwidth_report(
-    X: Any,
-    y: Any = None,
+    X: RowsLike,
+    y: ArrayLike | None = None,
     *,
-    bandwidths: Any = None,
+    bandwidths: ArrayLike | None = None,
     C: float = 10.0,
     standardize: bool = True,
     folds: int = 5,

@@ -158,7 +158,7 @@ class KernelSVC(Classifier, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
@@ -197,7 +197,7 @@ class KernelSVC(Classifier, KernelEstimator):
         calibrated = hasattr(self, "calibration_")
         return class_labels(self._probabilities(values) if calibrated else values, self.classes_)
 
-    def plan(self, X: Any, y: Any = None) -> Plan:
+    def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
         penalty = self._problem().penalty
         return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))

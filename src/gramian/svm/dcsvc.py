@@ -150,7 +150,7 @@ class DCSVC(Classifier, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_bar(self.verbose, unit="leaves", desc="solve") as bar:
             y = own_target(X, y)

@@ -6,7 +6,7 @@ import math
 import numbers
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -17,12 +17,11 @@ from gramian._checks import one_of, positive_number, whole_number
 from gramian._numerics import stored_tolerance
 from gramian._phases import Progress
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, Rows
+from gramian._typing import Array, Float64Array, RandomState, Rows
 from gramian.compression.expansion import MOST_PAIRS, PairwisePredictor
 from gramian.compression.plan import NOMINAL_THREADS
 from gramian.compression.training import TILE_DTYPES
 from gramian.engine import Engine
-from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.targets import ClassTargets
@@ -60,6 +59,23 @@ def libsvm_leaf(square: Float64Array, y: Float64Array, most: Float64Array, tol: 
     return alpha
 
 
+class AsksForDCSVC(Protocol):
+    """The parameters of a divided SVM beside those of its kernel, as users give them."""
+
+    C: object
+    standardize: bool
+    fit_intercept: bool
+    leaf_size: object
+    branching: object
+    early: object
+    tol: object
+    max_iter: object
+    tile_dtype: object
+    memory_budget: int | str
+    n_jobs: int | None
+    random_state: RandomState
+
+
 @dataclass(frozen=True, eq=False)
 class DCSVCParameters:
     """Minimise ½ αᵀQα − Σα_i over 0 ≤ α_i ≤ C·w_i, by levels of clusters, to the accuracy ``tol``."""
@@ -78,7 +94,7 @@ class DCSVCParameters:
     random_state: Any
 
     @classmethod
-    def of(cls, model: KernelEstimator) -> Self:
+    def of(cls, model: AsksForDCSVC) -> Self:
         """Return the checked parameters of an estimator."""
         budget = parse_bytes(model.memory_budget)
         if budget < LEAST_BYTES:

@@ -117,7 +117,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
@@ -144,7 +144,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         # As in predict_proba: rounding can make two probabilities equal whose decision values differ.
         return class_labels(probabilities(values), self.classes_)
 
-    def plan(self, X: Any, y: Any = None) -> Plan:
+    def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
         penalty = PROBLEM.penalty
         return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))

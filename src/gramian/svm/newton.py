@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 
@@ -45,6 +45,18 @@ FLOOR = 1e-4
 MOST_WORK = 9e11
 
 
+class AsksForNewton(Protocol):
+    """The parameters of an estimator that minimises a loss, beside those of its kernel and approximation."""
+
+    C: object
+    metric: object
+    standardize: bool
+    fit_intercept: bool
+    tol: object
+    max_iter: object
+    solution_: Solution  #: after a fit
+
+
 @dataclass(frozen=True, eq=False)
 class NewtonParameters:
     """Minimise C Σ w_i ℓ(y_i, f(x_i) + b) + ½ ‖f‖², to a relative accuracy ``tol``.
@@ -61,12 +73,12 @@ class NewtonParameters:
     asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
 
     @classmethod
-    def of(cls, model: KernelEstimator, phases: Phases = silent) -> Self:
+    def of(cls, model: AsksForNewton, phases: Phases = silent) -> Self:
         """Return the checked parameters of an estimator that minimises a loss.
 
         ``phases`` is told of the phases of its fit.
         """
-        setup = FitSetup.of(model, phases)
+        setup = FitSetup.of(cast("KernelEstimator", model), phases)
         asked = automatic(setup.kernel, C=model.C)
         setup = usual_setup(setup, asked, metric=model.metric)
         scaling = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)
@@ -193,9 +205,9 @@ class NewtonFit:
         return self.trained().state() | found
 
 
-def newton_evidence(model: KernelEstimator) -> Evidence:
+def newton_evidence(model: AsksForNewton) -> Evidence:
     """Return what an estimator that holds a :class:`NewtonFit` states."""
-    solution: Solution = model.solution_
+    solution = model.solution_
     missed = (
         f"The objective ended a predicted {solution.residual:.2g} of its value above its minimum. Raise "
         "max_iter or tol, or lower C."

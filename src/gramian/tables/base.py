@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
@@ -20,7 +21,7 @@ from gramian._tiles import one_blas_thread
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
-from gramian.data.tables import as_table
+from gramian.data.tables import TableSource, as_table
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import remove
@@ -122,7 +123,9 @@ class TabularModel(TableServer, KernelEstimator):
             yield
         self.fit_seconds_ = time.perf_counter() - began
 
-    def _counted(self, X: RowsLike, sample_weight: Any) -> tuple[Any, int, Array | None, IntArray | None]:
+    def _counted(
+        self, X: RowsLike, sample_weight: ArrayLike | None
+    ) -> tuple[Any, int, Array | None, IntArray | None]:
         """Return the rows of weight above 0, the number of given rows, weights and row numbers."""
         X = checked_table(self, X, reset=True)
         n = as_table(X).shape[0]
@@ -140,7 +143,7 @@ class TabularModel(TableServer, KernelEstimator):
     ) -> tuple[Any, Array | None, IntArray | None]:
         """Return as many rows as there is time to read, with their weights and row numbers."""
 
-        def read(table: Any) -> None:
+        def read(table: TableSource) -> None:
             with warnings.catch_warnings(), suppress(InputError):
                 # These rows alone may lack values or classes; the warning comes when all rows are read.
                 warnings.simplefilter("ignore")

@@ -120,12 +120,12 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
 
     def fit(
         self,
-        X: Any,
+        X: RowsLike,
         y: ArrayLike | None = None,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         *,
-        groups: Any = None,
-        time: Any = None,
+        groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
     ) -> Self:
         """Fit to the rows of a table and class labels y (n,); a row source may bring its own y.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -308,13 +308,13 @@ class TableColumns:
         return tuple(range(len(self.columns))) if places is None else places
 
 
-def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[int]:
+def _forced(categorical: object, names: Sequence[str], named: bool) -> frozenset[int]:
     """Return the places of the columns that the user declared categorical."""
     if categorical is None:
         return frozenset()
     if isinstance(categorical, str):
         raise InputError(f"categorical={categorical!r} is a string; give a list: [{categorical!r}].")
-    wanted = list(categorical)
+    wanted = list(cast("Iterable[object]", categorical))
     if wanted and all(isinstance(value, bool | np.bool_) for value in wanted):
         if len(wanted) != len(names):
             raise InputError(

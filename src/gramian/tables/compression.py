@@ -19,6 +19,7 @@ from gramian.estimator.base import KernelEstimator
 from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError, quoted
+from gramian.fast.base import FastKernelModel
 from gramian.fast.compress import compress_rows
 from gramian.fast.cost import Cost
 from gramian.fast.fidelity import Fidelity
@@ -64,7 +65,7 @@ class FastTable(TableServer, KernelEstimator):
         return found
 
     @classmethod
-    def of(cls, columns: TableColumns, scaling: Scaling, fast: Any) -> Self:
+    def of(cls, columns: TableColumns, scaling: Scaling, fast: FastKernelModel) -> Self:
         """Return the model that encodes and scales the rows of tables for a fast model."""
         model = cls()
         model.columns_, model.scaling_, model.model_ = columns, scaling, fast
@@ -74,7 +75,7 @@ class FastTable(TableServer, KernelEstimator):
         return model
 
     @classmethod
-    def in_place_of(cls, model: TableServer, fast: Any) -> Self:
+    def in_place_of(cls, model: TableServer, fast: FastKernelModel) -> Self:
         """Return the model with the columns and scales of a table model, and a fast model of its values."""
         made = cls.of(model.columns_, model.scaling_, fast.set_params(teacher=None))  # it has learned them
         if hasattr(model, "feature_importances_"):

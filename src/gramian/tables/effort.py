@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gramian.exceptions import InputError
 
@@ -38,7 +37,7 @@ DEFAULT = "default"
 BOOSTING, AUTO = "boosting", "auto"
 
 
-def with_boosting(include: Any, effort: TableEffort) -> bool:
+def with_boosting(include: object, effort: TableEffort) -> bool:
     """Return whether boosting is tried; raise unless ``include`` is "auto" or names nothing but boosting."""
     if isinstance(include, str) and include == AUTO:
         return effort.boosting

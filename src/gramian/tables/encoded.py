@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, RowsLike
 from gramian.data.cells import CATEGORY, DATE
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import ArraySource, RowSource
@@ -38,7 +38,7 @@ class EncodedRows:
     ((4, 3), array([[0., 1., 4.]]))
     """
 
-    def __init__(self, columns: TableColumns, X: Any, own: Float64Array | None = None) -> None:
+    def __init__(self, columns: TableColumns, X: RowsLike, own: Float64Array | None = None) -> None:
         self._own = own
         self.columns, self._given, self._table = columns, X, as_table(X)
         self._order = columns.order(self._table)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
@@ -27,7 +28,7 @@ class HoldOut:
     times: Float64Array | None = None
 
     @classmethod
-    def of(cls, table: TableSource, groups: Any, time: object) -> HoldOut:
+    def of(cls, table: TableSource, groups: ArrayLike | None, time: ArrayLike | None) -> HoldOut:
         """Return the hold-out for groups or times, each a column of the table or an array of n values.
 
         Raises ``InputError`` if both are given, for a column that the table lacks, an array of another
@@ -129,7 +130,7 @@ def place_of(table: TableSource, name: str, which: object) -> int | None:
     return names.index(which)
 
 
-def _values(table: TableSource, name: str, which: Any, *, as_category: bool) -> Float64Array:
+def _values(table: TableSource, name: str, which: ArrayLike, *, as_category: bool) -> Float64Array:
     """Return a number for each row: of a column, or of an array; raise for missing values."""
     n, place = table.shape[0], place_of(table, name, which)
     if place is None:
@@ -144,7 +145,7 @@ def _values(table: TableSource, name: str, which: Any, *, as_category: bool) -> 
         blocks = [(slice(0, n), cells_of(given, name, as_category=as_category))]
     else:
         parts = row_slices(n, table.block_rows)
-        blocks = [(part, table.block(part).cells(place, which, as_category)) for part in parts]
+        blocks = [(part, table.block(part).cells(place, cast("str", which), as_category)) for part in parts]
     out, levels = np.empty(n), dict[str, int]()
     for where, cells in blocks:
         if cells.kind == CATEGORY:

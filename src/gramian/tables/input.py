@@ -79,7 +79,7 @@ def _readable(X: RowsLike) -> Any:
     return np.asarray(X)
 
 
-def weighted_rows(X: RowsLike, sample_weight: ArrayLike) -> tuple[Any, Array | None, IntArray | None]:
+def weighted_rows(X: RowsLike, sample_weight: ArrayLike | None) -> tuple[Any, Array | None, IntArray | None]:
     """Return the rows of weight above 0, their weights, of mean 1, and their numbers; None if all rows count.
 
     Rows of weight 0 then count nowhere: not in medians, categories or scales.

@@ -190,12 +190,12 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
 
     def fit(
         self,
-        X: Any,
+        X: RowsLike,
         y: ArrayLike | None = None,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         *,
-        groups: Any = None,
-        time: Any = None,
+        groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
     ) -> Self:
         """Fit to the rows of a table and targets y (n,) or (n, outputs); a row source may bring its own y.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from gramian.data.file_options import AS_STORED, ONEHOT, FileOptions
 from gramian.data.storage import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
 from gramian.exceptions import InputError, quoted
 
+if TYPE_CHECKING:
+    from gramian.data.arrow import Column, DataType, Schema, Table
+
 #: One-hot encoding refuses a text column with more values than this, which probably holds names or
 #: identifiers. Chosen by hand.
 MOST_CATEGORIES = 1000
@@ -46,7 +49,7 @@ class ColumnarStorage(Storage):
         ``lane`` is "rows" or "targets"; a format that reads forward keeps a position in the file for each.
         """
 
-    def plan(self, schema: Any, choice: FileOptions) -> None:
+    def plan(self, schema: Schema, choice: FileOptions) -> None:
         """Choose the features, their types and categories; call when the pieces are known."""
         if not any(piece.n_rows for piece in self.pieces):
             raise no_rows(self.names)
@@ -74,7 +77,7 @@ class ColumnarStorage(Storage):
         kept = {*self.columns, *self.choice.targets, *((like,) if isinstance(like, str) else like), *index}
         self.left_out = tuple(name for name in stored if name not in kept)
 
-    def _plan_numbers(self, schema: Any, name: str) -> None:
+    def _plan_numbers(self, schema: Schema, name: str) -> None:
         kinds = {column: value_type(schema.field(column).type) for column in self.columns}
         text = [column for column, kind in kinds.items() if str(kind) in TEXT]
         for column in self.columns:
@@ -114,7 +117,7 @@ class ColumnarStorage(Storage):
 
     # ---- features ------------------------------------------------------------------------------
 
-    def _features(self, table: Any) -> Any:
+    def _features(self, table: Table) -> Any:
         if self.choice.categorical == AS_STORED:
             return table.select(self.columns)
         parts = [_flat(table.column(name)) for name in self.columns]
@@ -190,7 +193,7 @@ class ColumnarStorage(Storage):
 
     # ---- target --------------------------------------------------------------------------------
 
-    def _target(self, schema: Any, name: str) -> Target | None:
+    def _target(self, schema: Schema, name: str) -> Target | None:
         if not self.choice.targets:
             return None
         kinds = [value_type(schema.field(column).type) for column in self.choice.targets]
@@ -212,12 +215,12 @@ class ColumnarStorage(Storage):
         dtype = np.dtype(np.result_type(*parts))
         return Target(", ".join(self.choice.targets), dtype, len(kinds) if several else None)
 
-    def _targets(self, table: Any) -> Array:
+    def _targets(self, table: Table) -> Array:
         parts = [labels(_flat(table.column(name))) for name in self.choice.targets]
         return np.column_stack(parts) if not isinstance(self.choice.target, str) else parts[0]
 
 
-def width(schema: Any, names: Sequence[str]) -> int:
+def width(schema: Schema, names: Sequence[str]) -> int:
     """Return the bytes that a row of these columns takes when decoded; approximate for text.
 
     Parquet has no integers under 32 bits.
@@ -227,7 +230,9 @@ def width(schema: Any, names: Sequence[str]) -> int:
     return sum(max(4, kind.bit_width // 8) if types.is_primitive(kind) else 16 for kind in kinds)
 
 
-def same_columns(first: Any, other: Any, names: Sequence[str], first_name: str, other_name: str) -> None:
+def same_columns(
+    first: Schema, other: Schema, names: Sequence[str], first_name: str, other_name: str
+) -> None:
     """Raise if two files' columns (restricted to ``names``) differ in name, or have no type in common."""
     lacking = [name for name in names if name not in other.names]
     if lacking:
@@ -244,7 +249,7 @@ def same_columns(first: Any, other: Any, names: Sequence[str], first_name: str, 
             )
 
 
-def common_type(a: Any, b: Any) -> Any:
+def common_type(a: DataType, b: DataType) -> Any:
     """Return the type in which a column is read that two files store as ``a`` and ``b``; None: refuse them.
 
     Integers beside floats become double, as far as double holds them: :func:`exact_cast`.
@@ -261,7 +266,7 @@ def common_type(a: Any, b: Any) -> Any:
     return None if pa.uint64() in (a, b) else pa.int64()
 
 
-def exact_cast(column: Any, name: str, kind: Any) -> Any:
+def exact_cast(column: Column, name: str, kind: DataType) -> Any:
     """Return a column in a wider type; raise for the first integer that the type cannot hold exactly."""
     pa = pyarrow_package()
     try:
@@ -278,7 +283,7 @@ def exact_cast(column: Any, name: str, kind: Any) -> Any:
     return column.cast(kind, safe=False)
 
 
-def _dtype(kind: Any, name: str, column: str) -> np.dtype[Any]:
+def _dtype(kind: DataType, name: str, column: str) -> np.dtype[Any]:
     types = pyarrow_package().types
     if types.is_null(kind):
         raise _no_values(name, column)
@@ -292,12 +297,12 @@ def _no_values(name: str, column: str) -> InputError:
     return InputError(f"{name}: column {column!r} has no values at all. Leave it out (columns=).")
 
 
-def _flat(column: Any) -> Any:
+def _flat(column: Column) -> Any:
     """Return a column as one contiguous array."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def _one_hot(column: Any, name: str, values: tuple[str, ...]) -> FloatArray:
+def _one_hot(column: Column, name: str, values: tuple[str, ...]) -> FloatArray:
     pa = pyarrow_package()
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

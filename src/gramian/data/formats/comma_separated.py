@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gramian.data.arrow import check_header, listed, pyarrow_package, select
 from gramian.data.file_options import FileOptions
@@ -19,6 +19,9 @@ from gramian.data.storage import Piece, UnreadableRow, explain_errors, no_rows
 from gramian.data.stored_file import StoredFile
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from gramian.data.arrow import DataType, Table
 
 #: Threads that parse a file at opening; each holds one or two blocks of lines and their numbers.
 #: Chosen by hand.
@@ -101,7 +104,7 @@ class CSVStorage(ColumnarStorage):
             self._types.setdefault(column, pa.null())
         return used
 
-    def _learn(self, piece: Piece, table: Any) -> None:
+    def _learn(self, piece: Piece, table: Table) -> None:
         """Widen the columns' types to hold those of a block; keep the block if there is room for all."""
         for field in table.schema:
             known = self._types.get(field.name)
@@ -182,7 +185,7 @@ def _header(name: str, line: bytes, dialect: Dialect) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _unify_types(known: Any, found: Any) -> Any:
+def _unify_types(known: DataType | None, found: DataType) -> Any:
     """Return a type for the values of two blocks of a column; text if no other type holds both."""
     pa = pyarrow_package()
     if known is None or pa.types.is_null(known) or known == found:
@@ -195,6 +198,6 @@ def _unify_types(known: Any, found: Any) -> Any:
     return pa.string()
 
 
-def _is_text(*kinds: Any) -> bool:
+def _is_text(*kinds: DataType | None) -> bool:
     types = pyarrow_package().types
     return all(kind is None or types.is_null(kind) or types.is_string(kind) for kind in kinds)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gramian.data.arrow import TEXT, pyarrow_package
 from gramian.data.formats.csv_dialect import Dialect, among
 from gramian.data.storage import UnreadableRow
+
+if TYPE_CHECKING:
+    from gramian.data.arrow import Column, InvalidRow
 
 #: Cells that hold codes: whole numbers with a leading zero, such as 007.
 _CODE = r"^\s*[+-]?0[0-9]+\s*$"
@@ -96,7 +99,7 @@ class CSVParser:
         zeros = zeros[among(f'{self.dialect.sep}\r\n"+- ')[codes[zeros - 1]] | (zeros == 0)]
         return bool(among("0123456789")[codes[zeros + 1]].any())
 
-    def _ragged(self, row: Any) -> UnreadableRow:
+    def _ragged(self, row: InvalidRow) -> UnreadableRow:
         sep = self.dialect.sep
         told = "" if sep == "," else f" (separated by {sep!r}; if that is wrong, pass sep= or --sep)"
         return UnreadableRow(
@@ -106,12 +109,12 @@ class CSVParser:
         )
 
 
-def _any_match(column: Any, pattern: str) -> bool:
+def _any_match(column: Column, pattern: str) -> bool:
     compute = pyarrow_package().compute
     return bool(compute.any(compute.match_substring_regex(column, pattern)).as_py())
 
 
-def decimal_comma(column: Any) -> str | None:
+def decimal_comma(column: Column) -> str | None:
     """Return a number with a decimal comma if a text column holds such and whole numbers alone.
 
     "" if it holds whole numbers alone, or nothing; None if it holds other cells.

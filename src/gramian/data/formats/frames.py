@@ -6,8 +6,9 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
+from gramian._typing import RowsLike
 from gramian.data.arrow import pyarrow_package
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, width
@@ -48,7 +49,7 @@ class FrameStorage(ColumnarStorage):
         return pa.Table.from_pandas(part, schema=schema, preserve_index=False)
 
 
-def frame_kind(data: Any) -> str | None:
+def frame_kind(data: object) -> str | None:
     """Return "Arrow", "pandas" or "polars" for such tables, None for anything else; imports no package."""
     for base in type(data).__mro__:
         package = base.__module__.partition(".")[0]
@@ -59,7 +60,7 @@ def frame_kind(data: Any) -> str | None:
     return None
 
 
-def opened_frame(X: Any) -> Any:
+def opened_frame(X: RowsLike | None) -> Any:
     """Return a LazyFrame as a frame, a list of dicts or a structured array as records; others unchanged.
 
     Integers of 128 bits, which neither NumPy nor Arrow has, become those of 64, or are refused.
@@ -69,7 +70,7 @@ def opened_frame(X: Any) -> Any:
     if are_fields(X):
         return Records.of_fields(X)
     lazy = any(b.__name__ == "LazyFrame" and b.__module__.startswith("polars") for b in type(X).__mro__)
-    frame = X.collect() if lazy else X
+    frame = cast("Any", X).collect() if lazy else X
     return _within_64_bits(frame) if frame_kind(frame) == "polars" else frame
 
 

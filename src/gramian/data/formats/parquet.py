@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gramian.data.arrow import pyarrow_package, select
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, common_type, exact_cast, same_columns, width
 from gramian.data.storage import Piece, piece_rows
 from gramian.data.stored_file import StoredFile
+
+if TYPE_CHECKING:
+    from gramian.data.arrow import FileMetaData, ParquetFile, Schema
 
 
 class ParquetStorage(ColumnarStorage):
@@ -66,7 +69,7 @@ class ParquetStorage(ColumnarStorage):
 class _Place:
     """Position within a row group that is being read."""
 
-    def __init__(self, group: tuple[int, int, tuple[str, ...]], file: Any) -> None:
+    def __init__(self, group: tuple[int, int, tuple[str, ...]], file: ParquetFile) -> None:
         self.group, self.file, self.row = group, file, 0
         self._batches: Iterator[Any] | None = None
         self._rest: Any = None
@@ -97,7 +100,7 @@ def _open_file(name: str) -> Any:
     return pyarrow_package().parquet.ParquetFile(name, page_checksum_verification=True)
 
 
-def _widen_schema(schema: Any, other: Any, names: Sequence[str]) -> Any:
+def _widen_schema(schema: Schema, other: Schema, names: Sequence[str]) -> Any:
     """Return a schema whose columns also hold the numbers of another file's."""
     for name in names:
         field, kind = schema.field(name), other.field(name).type
@@ -107,7 +110,7 @@ def _widen_schema(schema: Any, other: Any, names: Sequence[str]) -> Any:
     return schema
 
 
-def _pieces(number: int, metadata: Any, step: int) -> Iterator[Piece]:
+def _pieces(number: int, metadata: FileMetaData, step: int) -> Iterator[Piece]:
     first = 0
     for group in range(metadata.num_row_groups):
         n_rows = metadata.row_group(group).num_rows

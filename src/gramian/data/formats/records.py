@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -85,11 +85,11 @@ class Records:
         return Records.of([self.names[j] for j in places], self.cells[:, list(places)])
 
 
-def are_records(X: RowsLike) -> bool:
+def are_records(X: RowsLike | None) -> TypeGuard[Sequence[Mapping[Any, Any]]]:
     """Return whether X is a list or tuple of dicts, by its first row."""
     return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping)
 
 
-def are_fields(X: object) -> bool:
+def are_fields(X: object) -> TypeGuard[Array]:
     """Return whether X is a structured array, as ``DataFrame.to_records`` gives."""
     return isinstance(X, np.ndarray) and X.dtype.names is not None

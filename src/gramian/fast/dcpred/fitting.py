@@ -101,7 +101,7 @@ class DCPredModel:
         missed = sum(not leaf.converged for leaf in self.leaves)
         return f"{missed} of {len(self.leaves)} local models missed their tolerance" if missed else ""
 
-    def facts(self, **penalty: Any) -> Evidence:
+    def facts(self, **penalty: float) -> Evidence:
         """Return what a model states; ``penalty`` as for Evidence."""
         leaves, missed = self.leaves, self.missed()
         return Evidence(

@@ -9,7 +9,6 @@ Source: Hsieh, Si and Dhillon 2014 (DC-Pred++), section 4 and Algorithm 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg as la
@@ -31,7 +30,7 @@ PSEUDO = ("triangle-upper", "triangle-lower", "monomials")
 EUCLIDEAN = (Gaussian, Exponential, Matern, RationalQuadratic, Cauchy)
 
 
-def check_pseudo(pseudo: Any, kernel: Kernel) -> None:
+def check_pseudo(pseudo: object, kernel: Kernel) -> None:
     """Raise ``InputError`` if the kind of pseudo-landmark is unknown or does not fit the kernel."""
     if pseudo is None:
         return
@@ -118,7 +117,9 @@ class MonomialColumns(Columns):
     left, right : (p,), the two columns of c̄ whose product a monomial is; both come before its own column.
     """
 
-    def __init__(self, kernel: Kernel, landmarks: Rows, left: IntArray, right: IntArray, dtype: Any) -> None:
+    def __init__(
+        self, kernel: Kernel, landmarks: Rows, left: IntArray, right: IntArray, dtype: DTypeLike | None
+    ) -> None:
         factors, own = np.stack([left, right]), landmarks.shape[0] + np.arange(len(left))
         if factors.size and (factors.min() < 0 or (factors >= own).any()):
             raise InputError("a monomial has a factor that is no column before its own.")
@@ -168,7 +169,9 @@ class TriangleColumns(Columns):
     more than its own tolerance, 2e-5.
     """
 
-    def __init__(self, kernel: Kernel, landmarks: Rows, points: Rows, dtype: Any, *, upper: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, landmarks: Rows, points: Rows, dtype: DTypeLike | None, *, upper: bool
+    ) -> None:
         self.landmarks, self.points, self.upper = landmarks, points, upper
         self._factor, self._kernel = split_factor(kernel)
         self._distances = _distances(self._kernel, landmarks, dtype)
@@ -211,7 +214,7 @@ def _as_they_are(t: FloatArray) -> None:
     """Do nothing, in place of a kernel's elementwise map: the evaluator then returns distances."""
 
 
-def _distances(kernel: Kernel, Z: Rows, dtype: DTypeLike) -> Columns:
+def _distances(kernel: Kernel, Z: Rows, dtype: DTypeLike | None) -> Columns:
     """Return the evaluator of ‖(x − z)/ℓ‖₂², or of ‖(x − z)/ℓ‖₁ for the Laplacian kernel."""
     leave: ElementMap = _as_they_are
     assert isinstance(kernel, (*EUCLIDEAN, Laplacian))
@@ -252,7 +255,7 @@ class Core:
         return self.factor @ self.factor.T
 
 
-def fit_core(sub: FloatArray, gram: FloatArray, dtype: Any = np.float64) -> Core:
+def fit_core(sub: FloatArray, gram: FloatArray, dtype: DTypeLike = np.float64) -> Core:
     r"""Fit W̄ = C̄_I⁺ K_II C̄_I⁺ᵀ on sampled rows I: the least-squares solution of C̄_I W̄ C̄_Iᵀ ≈ K_II.
 
     sub : C̄_I, (s, m + p); gram : K_II, (s, s); dtype : type in which c̄ will be evaluated. Singular values of

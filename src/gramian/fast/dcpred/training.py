@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import scipy.linalg as la
@@ -263,7 +263,7 @@ class _Rows:
 
 
 def fit_leaf(
-    rows: Any,
+    rows: _Rows,
     y: Float64Array,
     costs: Float64Array,
     kernel: Kernel,
@@ -273,7 +273,7 @@ def fit_leaf(
 ) -> Leaf:
     """Fit the model of one leaf. A constant column of y gives b alone; a leaf without rows gives b = 0."""
     n, q = y.shape
-    dtype = settings.dtype
+    dtype = cast("np.dtype[Any]", settings.dtype)  # chosen by the rows where it was None
     bias = y[0].copy() if n else np.zeros(q)
     varying = np.flatnonzero((y != y[:1]).any(axis=0))
     if not varying.size:
@@ -311,7 +311,7 @@ def fit_leaf(
 
 
 def _linear(
-    rows: Any,
+    rows: _Rows,
     columns: Columns,
     factor: Float64Array,
     y: Float64Array,
@@ -332,7 +332,7 @@ def _linear(
 
 
 def choose_landmarks(
-    rows: Any,
+    rows: _Rows,
     y: Float64Array,
     costs: Float64Array,
     kernel: Kernel,

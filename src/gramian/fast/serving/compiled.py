@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ class SingleRow:
         self._shape = (f.n_features,)
         self._loops = compiled_loops()
 
-    def __call__(self, x: Any) -> FloatArray:
+    def __call__(self, x: object) -> FloatArray:
         """Return f(x), shape (outputs,), for a row x of d numbers."""
         if type(x) is np.ndarray and x.shape == self._shape:
             # Of two ways to the same array each is twice as fast as the other, by whether the type changes.
@@ -75,7 +74,7 @@ class UncompiledRow:
         P = predictor.projection
         self._n_features = len(predictor.offset) if P is None else len(P)
 
-    def __call__(self, x: Any) -> FloatArray:
+    def __call__(self, x: object) -> FloatArray:
         """Return f(x), shape (outputs,), for a row x of d numbers."""
         predictor = self._predictor
         return predictor.one(one_row(x, self._n_features, predictor.dtype))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian._typing import Array, FloatArray
+from gramian._typing import Array, FloatArray, IntArray
 from gramian.engine import Engine
 from gramian.fast.bumps import bumps_in_place
 from gramian.fast.serving.router import TreeRouter
@@ -190,7 +190,7 @@ class FastPredictor:
             values += self.weights[leaf].dot(units)
             return values
 
-    def _leaf(self, terms: FloatArray, leaves: Any) -> FloatArray:
+    def _leaf(self, terms: FloatArray, leaves: int | IntArray) -> FloatArray:
         """Return values (tiles, outputs, height) of terms (tiles, 2r + 1, height), or of a single tile."""
         forms, u = self.forms[leaves], self.n_units
         shape = (*forms.shape[:-1], terms.shape[-1])

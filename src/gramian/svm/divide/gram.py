@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._tiles import MIN_ROWS, row_slices
 from gramian._typing import Float64Array, IntArray, Rows
@@ -21,7 +20,7 @@ class Gram:
     rows : (n, d), dense or CSR; dtype : type of the tiles; sums are float64.
     """
 
-    def __init__(self, rows: Rows, kernel: Kernel, dtype: Any, engine: Engine) -> None:
+    def __init__(self, rows: Rows, kernel: Kernel, dtype: DTypeLike, engine: Engine) -> None:
         self.rows, self.kernel, self.dtype, self.engine = rows, kernel, np.dtype(dtype), engine
         #: Number of kernel values computed so far.
         self.entries = 0

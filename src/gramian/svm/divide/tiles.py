@@ -108,10 +108,12 @@ class SymmetricTiles:
             part[np.abs(part) <= self._least] = 0
         return sp.csr_array(tile)
 
-    def _keep(self, tile: Any) -> None:
+    def _keep(self, tile: Rows) -> None:
         """Keep the tile if there is room; if not, stop keeping tiles."""
-        sparse = sp.issparse(tile)
-        size = tile.data.nbytes + tile.indices.nbytes + tile.indptr.nbytes if sparse else tile.nbytes
+        if sp.issparse(tile):
+            size = tile.data.nbytes + tile.indices.nbytes + tile.indptr.nbytes
+        else:
+            size = tile.nbytes
         self._filling = self._filling and size <= self._room
         if self._filling:
             self._room -= size

@@ -288,7 +288,7 @@ def _columns_of(model: BaseEstimator) -> tuple[IntArray, list[IntArray]]:
     return order, [each[~np.isnan(each)].astype(np.intp) for each in known]
 
 
-def _left_of(node: Any, bits: Masks, categories: IntArray) -> Masks:
+def _left_of(node: np.void, bits: Masks, categories: IntArray) -> Masks:
     """Return the codes that go to the left of a node, as bits; unknown ones go where missing ones go."""
     left = np.full(CODES, bool(node["missing_go_to_left"]))
     left[categories] = _bits(bits)[: len(categories)]

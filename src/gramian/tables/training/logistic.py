@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from gramian._random import as_generator
-from gramian._typing import Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.exact.folds import LOGISTIC, SQUARED, FoldModels, left_out
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.ridge import served_dtype
@@ -102,7 +101,7 @@ def with_logistic(
 def _part(
     kernel: KernelOperator,
     chances: Float64Array,
-    weights: Any,
+    weights: Array | None,
     places: Sequence[IntArray],
     penalty: float,
 ) -> LogisticPart:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -49,13 +48,13 @@ class Rounds:
         rows = rows - rows.mean(axis=0)
         return np.asarray(rows.T @ rows / len(rows))
 
-    def fit(self, metric: Metric, before: Any) -> _Fitted:
+    def fit(self, metric: Metric, before: object) -> _Fitted:
         """Fit a new model under a metric."""
         model = self.fit_model(metric)
         self.pace.note(model.plan)
         return _Fitted(self, model, self.judge(model))
 
-    def screen(self, metric: Metric, before: Any) -> float:
+    def screen(self, metric: Metric, before: object) -> float:
         """Return the held-out error of a model under a metric."""
         return self.judge(self.fit_model(metric))
 
