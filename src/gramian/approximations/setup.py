@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from sklearn.frozen import FrozenEstimator
 
 from gramian._phases import Phases, silent
+from gramian._typing import RandomState
 from gramian.approximations.approximation import Approximation
-from gramian.estimator.base import KernelEstimator
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.exceptions import InputError
 
 #: Parameters of an approximation's instance that the estimator which it is given to decides.
 OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget", "tile_dtype")
+
+
+class AsksForFit(Protocol):
+    """The parameters that a setup reads, beside those of :data:`OUTER`."""
+
+    approximation: object
+    random_state: RandomState
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +42,7 @@ class FitSetup:
     phases: Phases = silent
 
     @classmethod
-    def of(cls, model: KernelEstimator, phases: Phases = silent) -> Self:
+    def of(cls, model: AsksForFit, phases: Phases = silent) -> Self:
         """Return the setup of an estimator that has these parameters.
 
         Raises ``InputError`` where an instance of an approximation sets what only the estimator decides.

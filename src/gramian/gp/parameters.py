@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self, cast
+from typing import Protocol, Self
 
 from gramian._checks import positive_number, whole_number
 from gramian._phases import Phases, silent
 from gramian._typing import Float64Array
-from gramian.approximations.setup import FitSetup
-from gramian.estimator.base import KernelEstimator
+from gramian.approximations.setup import AsksForFit, FitSetup
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.sklearn_kernels import refuse_fixed, without_noise
 from gramian.exceptions import InputError
@@ -27,7 +26,7 @@ LEARNING_ROWS = 5_000
 ROUND_ROWS = 1_000
 
 
-class AsksForProcess(Protocol):
+class AsksForProcess(AsksForFit, Protocol):
     """The parameters of a Gaussian process beside those of its approximation, as users give them."""
 
     kernel: object
@@ -68,7 +67,7 @@ class ProcessParameters:
     @classmethod
     def of(cls, model: AsksForProcess, phases: Phases = silent) -> Self:
         """Return the checked parameters of an estimator; ``phases`` is told of the phases of its fit."""
-        setup = FitSetup.of(cast("KernelEstimator", model), phases)
+        setup = FitSetup.of(model, phases)
         setup = replace(setup, kernel=replace(setup.kernel, kernel=without_noise(model.kernel)[0]))
         if model.calibration not in ("loo", None):
             raise InputError(

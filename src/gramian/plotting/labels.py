@@ -54,7 +54,7 @@ def label_curves(
     cheapest place one after the other, then look for a better one in a few more rounds. Limits of the axes
     must be final. The text sizes are computed without drawing the figure. Time O(curves² · points).
     """
-    figure: Any = ax.figure
+    figure: Any = ax.figure.figure  # that of a subfigure's axes, which cannot draw by itself, is the whole
     figure.draw_without_rendering()
     # Work in typographic points, so that places do not depend on the figure's resolution.
     point = figure.dpi / 72.0

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self, cast
+from typing import Protocol, Self
 
 from gramian._checks import positive_number
 from gramian._phases import Phases, silent
-from gramian.approximations.setup import FitSetup
-from gramian.estimator.base import KernelEstimator
+from gramian.approximations.setup import AsksForFit, FitSetup
 from gramian.estimator.parameters import KernelParameters
 from gramian.exact.exact import Exact
 from gramian.kernels import Kernel
@@ -18,7 +17,7 @@ from gramian.metric.rounds import RoundSetup
 from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
 
 
-class AsksForRidge(Protocol):
+class AsksForRidge(AsksForFit, Protocol):
     """The parameters of a ridge estimator, beside those of its kernel and approximation."""
 
     alpha: object
@@ -42,7 +41,7 @@ class RidgeParameters:
     @classmethod
     def of(cls, model: AsksForRidge, phases: Phases = silent) -> Self:
         """Return the parameters of a ridge estimator; ``phases`` is told of the phases of its fit."""
-        setup = FitSetup.of(cast("KernelEstimator", model), phases)
+        setup = FitSetup.of(model, phases)
         asked = automatic(setup.kernel, alpha=model.alpha)
         setup = usual_setup(setup, asked, metric=model.metric, checkpoint=model.checkpoint)
         scaling = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)

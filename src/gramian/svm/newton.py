@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from gramian._checks import positive_number, whole_number
 from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array
-from gramian.approximations.setup import FitSetup
+from gramian.approximations.setup import AsksForFit, FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
-from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.matching import names_known
 from gramian.estimator.parameters import KernelParameters
@@ -45,7 +44,7 @@ FLOOR = 1e-4
 MOST_WORK = 9e11
 
 
-class AsksForNewton(Protocol):
+class AsksForNewton(AsksForFit, Protocol):
     """The parameters of an estimator that minimises a loss, beside those of its kernel and approximation."""
 
     C: object
@@ -78,7 +77,7 @@ class NewtonParameters:
 
         ``phases`` is told of the phases of its fit.
         """
-        setup = FitSetup.of(cast("KernelEstimator", model), phases)
+        setup = FitSetup.of(model, phases)
         asked = automatic(setup.kernel, C=model.C)
         setup = usual_setup(setup, asked, metric=model.metric)
         scaling = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)
