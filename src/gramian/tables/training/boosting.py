@@ -65,12 +65,7 @@ class TreeSetting:
 
 #: Settings that are compared at TRIED_RATE, the usual one first. A rate of 0.1 takes twice as long for no
 #: better choice on used_cars_us. Chosen by hand.
-SETTINGS = (
-    TreeSetting(),
-    TreeSetting(leaves=8),
-    TreeSetting(leaves=31, leaf_rows=20),
-    TreeSetting(pairs=True),
-)
+SETTINGS = (TreeSetting(), TreeSetting(leaves=8), TreeSetting(leaves=31, leaf_rows=20))
 TRIED_RATE = 0.2
 
 
@@ -90,8 +85,9 @@ def with_boosting(
     groups : places of one-hot groups; held : rows that judge if the rows are many or can't be parted, as for
     times: the values of the others are NaN then; resources : threads, and memory: if it holds fewer rows,
     some are drawn. The setting is the usual one unless another has a clearly lower loss on the first rows
-    that are left out, the number of rounds the one of least loss on all of them. None if there is too little
-    time until ``until``, on the clock of ``time.perf_counter``.
+    that are left out, with pairs of levels if these lower it clearly too; the number of rounds is the one of
+    least loss on all of them. None if there is too little time until ``until``, on the clock of
+    ``time.perf_counter``.
     """
     began, counted = time.perf_counter(), rows.counted
     seed = int(rng.integers(2**31))
@@ -109,18 +105,25 @@ def with_boosting(
     threads = min(resources.engine.n_threads, max(1, len(counted) // THREAD_ROWS))
     with threadpool_limits(threads, user_api="openmp"):
         rest = np.setdiff1d(counted, folds[0])
-        tried = [each for each in SETTINGS if not each.pairs or len(groups) > 1]
-        setting, rounds = tried[0], max(STEP, MOST_TREES // max(1, task.n_classes))
+        setting, rounds = SETTINGS[0], max(STEP, MOST_TREES // max(1, task.n_classes))
         rounds = min(MOST if len(folds) == 1 else MOST // 2, rounds)
         rate = RATE * min(2.0, max(1.0, FEW / rounds))
         least = (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if until < np.inf else 0.0
         if least > TIME_SHARE * (until - began):
             return None
-        if (len(folds) + 2 + len(tried)) * least / (len(folds) + 1) <= TIME_SHARE * (until - began):
+        if (len(folds) + 3 + len(SETTINGS)) * least / (len(folds) + 1) <= TIME_SHARE * (until - began):
             weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
             most_tried = max(1, int(rounds * rate / TRIED_RATE))
-            losses = [_loss(learner(rest, each, TRIED_RATE), folds[0], most_tried) for each in tried]
-            setting = _choose_setting(tried, losses, weights)
+
+            def loss_of(setting: TreeSetting) -> Float64Array:
+                return _loss(learner(rest, setting, TRIED_RATE), folds[0], most_tried)
+
+            losses = [loss_of(each) for each in SETTINGS]
+            setting = _choose_setting(SETTINGS, losses, weights)
+            if len(groups) > 1:
+                both = setting, replace(setting, pairs=True)
+                losses = [losses[SETTINGS.index(setting)], loss_of(both[1])]
+                setting = _choose_setting(both, losses, weights)
         learners = [learner(np.setdiff1d(counted, fold), setting, rate) for fold in folds]
         best = _grow_rounds(learners, folds, rounds, lambda done: late(done, len(folds) + 1))
         if best is None:
