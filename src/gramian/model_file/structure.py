@@ -112,9 +112,7 @@ def _center_tree(parts: Parts) -> None:
 def check_routing(partition: Partition, n_features: int) -> None:
     """Raise unless a partition takes rows of so many features."""
     found = features_of(partition)
-    require(
-        found in (None, n_features), f"the partition takes rows of {found} features; expected {n_features}"
-    )
+    require(found in (None, n_features), f"the partition takes {found} features; expected {n_features}")
 
 
 # ---- predictors ------------------------------------------------------------------------------------------
@@ -344,13 +342,13 @@ def _columns(parts: Parts) -> None:
 
 
 def _scaling(parts: Parts) -> None:
-    check_shape("shift", parts.shift, (len(parts.methods),))
-    check_shape("scale", parts.scale, (len(parts.methods),))
+    for name in ("shift", "scale"):
+        check_shape(name, getattr(parts, name), (len(parts.methods),))
     stepped = parts.methods.count("quantile")
     require(stepped == len(parts.tables), f"{len(parts.tables)} tables scale {stepped} columns")
     for table in parts.tables:
         check_shape("tables", table, (2, None))
-        require(table.shape[1] > 0, "a table of a scaling is empty")
+    require(all(table.shape[1] for table in parts.tables), "a table of a scaling is empty")
 
 
 def _output(parts: Parts) -> None:
@@ -365,14 +363,12 @@ def _scaler(parts: Parts) -> None:
 
 
 def _boosted(parts: Parts) -> None:
-    size = sum(map(len, parts.groups))
-    check_shape("means", parts.means, (size,))
-    require(all(place >= 0 for group in parts.groups for place in group), "a group has a place below 0")
+    check_shape("means", parts.means, (sum(map(len, parts.groups)),))
+    require(min(map(min, parts.groups), default=0) >= 0, "a group has a place below 0")
     for pair in parts.pairs:
-        for group in (pair.first, pair.second):
-            require(0 <= group < len(parts.groups), "a pair of levels is of an unknown group")
-        wanted = tuple(len(parts.groups[group]) + 1 for group in (pair.first, pair.second))
-        check_shape("values of pairs", pair.values, wanted)
+        own = pair.first, pair.second
+        require(0 <= min(own) <= max(own) < len(parts.groups), "a pair of levels is of an unknown group")
+        check_shape("values of pairs", pair.values, tuple(len(parts.groups[j]) + 1 for j in own))
     require(all(0 <= one < parts.n_classes for one in parts.classes), "boosting has seen unknown classes")
 
 
