@@ -112,7 +112,8 @@ def _center_tree(parts: Parts) -> None:
 def check_routing(partition: Partition, n_features: int) -> None:
     """Raise unless a partition takes rows of so many features."""
     found = features_of(partition)
-    require(found in (None, n_features), f"the partition takes {found} features; expected {n_features}")
+    wrong = f"the partition takes rows of {found} features; expected {n_features}"
+    require(found in (None, n_features), wrong)
 
 
 # ---- predictors ------------------------------------------------------------------------------------------
