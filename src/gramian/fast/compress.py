@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from gramian._typing import Array, RowsLike
@@ -18,11 +19,11 @@ from gramian.fast.teacher_adapters import function_of, teacher_of
 from gramian.fast.teachers import Translated, class_teacher
 
 if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
+    pass
 
 
 def compress_rows(
-    model: Any,
+    model: object,
     X: RowsLike,
     y: Any,
     cost: object,
@@ -41,7 +42,7 @@ def compress_rows(
     stored = is_answers(model)
     if stored:
         numbers = np.asarray(check_array(rows, dtype=np.float64))
-        teacher, classifies = stored_teacher(model, numbers, y, options.get("random_state"))
+        teacher, classifies = stored_teacher(cast(ArrayLike, model), numbers, y, options.get("random_state"))
         form, X = None, numbers
     else:
         teacher, classifies = teacher_of(model, X, y)
@@ -58,7 +59,7 @@ def compress_rows(
     return fast
 
 
-def is_answers(model: BaseEstimator) -> bool:
+def is_answers(model: object) -> bool:
     """Return whether a model is an array of answers."""
     array = hasattr(model, "__array__") or hasattr(model, "__dataframe__")
     return array and not hasattr(model, "predict") and not callable(model)

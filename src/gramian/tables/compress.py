@@ -36,7 +36,7 @@ KEPT_ROWS = ("X_train_", "X_fit_", "support_vectors_")
 
 
 def compress(
-    model: Any,
+    model: object,
     X: RowsLike | None = None,
     y: ArrayLike | None = None,
     *,
