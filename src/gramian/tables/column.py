@@ -22,8 +22,8 @@ MISSING, CYCLE, LEVELS = "missing", "cycle", "levels"
 #: Booleans that are categories, and the orders of day and month that are taken for each other.
 _TRUTHS = {"True": 1.0, "False": 0.0}
 _OTHER = {DAY_FIRST: MONTH_FIRST, MONTH_FIRST: DAY_FIRST}
-#: Ends of text with an offset from UTC.
-_ZONE = re.compile(r"\d\s?[+-]\d\d:?\d\d$")
+#: Ends of text with a time zone: Z, UTC, or an offset from UTC.
+_ZONE = re.compile(r"[Tt:]\d\d(\.\d+)?\s?([+-]\d\d(:?\d\d)?|Z|UTC)$")
 #: Names of the one-hot places that several values share.
 INFREQUENT_VALUES, MISSING_VALUE = "(infrequent)", "(missing)"
 
