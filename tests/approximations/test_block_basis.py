@@ -230,3 +230,11 @@ def test_blocks_of_few_rows_share_kernel_tiles(monkeypatch, method):
     made[method].fit(rows)
     # A tile a pair of blocks would be 20,100; a few a block are needed.
     assert len(tiles) <= 1_000
+
+
+@pytest.mark.parametrize("core", ["recompressed", "sampled"])
+def test_a_single_row_is_kept(core):
+    X = np.array([[1.0, 2.0]])
+    found = gm.BlockBasis(gamma=0.5, core=core, random_state=0).fit(X)
+    np.testing.assert_allclose(found.operator_.to_dense(), [[1.0]], rtol=1e-12)
+    assert (found.rank_, found.operator_.shape) == (1, (1, 1))

@@ -18,7 +18,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
 import gramian as gm
-from gramian.exceptions import InputError, MissingPackageError
+from gramian.exceptions import AccuracyWarning, InputError, MissingPackageError
 from gramian.export.c_source import _identifier, _whole
 from gramian.export.description import describe
 from gramian.export.onnx import TILE_ROWS
@@ -250,6 +250,20 @@ def test_pipelines_of_one_step_or_an_idle_scaler():
     idle = StandardScaler(with_mean=False, with_std=False).fit(X)
     same = describe(make_pipeline(idle, fitted), "m").flat
     np.testing.assert_array_equal(same.projection, alone.projection)
+
+
+def test_a_scaler_that_hides_features_far_from_zero(tmp_path):
+    far, y = X.astype(np.float64) + 1e7 * X.std(axis=0), wave(X)
+    for dtype in ("float32", "float64"):
+        fast = gm.FastKernelRegressor(**sizes(0, 2, 2) | {"learn": "labels", "dtype": dtype})
+        pipeline = make_pipeline(StandardScaler(), fast).fit(far, y)
+        if dtype == "float32":
+            with pytest.warns(AccuracyWarning, match=r"Fit the fast model with dtype='float64'"):
+                gm.export(pipeline, tmp_path / "far.py")
+        else:
+            gm.export(pipeline, tmp_path / "far.py")
+            module = runpy.run_path(str(tmp_path / "far.py"))
+            np.testing.assert_allclose(module["predict"](far), pipeline.predict(far), atol=1e-5)
 
 
 def test_c_names_and_numbers():

@@ -341,3 +341,17 @@ def test_a_pipeline_of_one_table_model_is_that_model(tmp_path):
         gm.export(fitted, tmp_path / folder / "m.py")
     first, second = ((tmp_path / folder / "m.py").read_bytes() for folder in "ab")
     assert first == second
+
+
+@pytest.mark.parametrize(("train", "new"), [(np.float64, np.float32), (np.float32, np.float64)])
+def test_the_python_file_knows_codes_in_the_other_precision(train, new, tmp_path):
+    rng = np.random.default_rng(0)
+    codes, number = rng.integers(0, 8, 300), rng.integers(0, 64, 300) / 64.0
+    rows = np.column_stack([codes * 0.1 + 0.05, number])
+    y = rng.standard_normal(8)[codes] + number
+    sizes = {"n_levels": 0, "n_units": 4, "n_directions": 2, "random_state": 0}
+    fast = gm.compress(y, rows.astype(train), categorical=[0], **sizes)
+    gm.export(fast, tmp_path / "codes.py")
+    found = runpy.run_path(str(tmp_path / "codes.py"))["predict"](rows.astype(new))
+    np.testing.assert_allclose(found, fast.predict(rows.astype(new)), atol=1e-5)
+    np.testing.assert_allclose(found, fast.predict(rows.astype(train)), atol=1e-5)

@@ -255,3 +255,22 @@ def test_the_answer_for_a_row_does_not_depend_on_the_batch(
     many = np.concatenate([predictor(X[: WIDE_ROWS // 2])] * 4)
     near = np.abs(predictor(np.concatenate([X[: WIDE_ROWS // 2]] * 4)) - many).max()
     assert near <= 1e-4 * np.abs(many).max()
+
+
+@pytest.mark.parametrize(("dtype", "mean"), [("float32", 1e8), ("float16", 1e3), ("float16", 1e6)])
+def test_features_far_from_zero_are_told_and_counted(dtype: str, mean: float) -> None:
+    X = np.random.default_rng(0).standard_normal((200, 2)) + mean
+    model = gm.FastKernelRegressor(learn="labels", dtype=dtype, **SIZES)
+    if mean == 1e6:
+        with pytest.raises(InputError, match=r"float16 overflow .* Feature [01] .* mean is 1e\+06, its dev"):
+            model.fit(X, X.sum(axis=1))
+        return
+    with pytest.warns(
+        AccuracyWarning, match=rf"{dtype} change the values .* Feature [01] .* dtype='float64'"
+    ):
+        model.fit(X, X.sum(axis=1))
+    # The fidelity is that of the numbers that are stored, not of those that were learned.
+    assert model.fidelity_.value < 0.99
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.set_params(dtype="float64").fit(X, X.sum(axis=1)).score(X, X.sum(axis=1)) > 0.99

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from decimal import Decimal
 
@@ -150,6 +151,24 @@ def test_times_with_a_zone_after_times_without():
     both = pd.concat([naive.astype(object), aware.astype(object)], ignore_index=True)
     with pytest.raises(gm.InputError, match="Column 't' mixes times with a time zone"):
         learned(pd.DataFrame({"t": both}))
+
+
+@pytest.mark.parametrize(
+    ("form", "zone"),
+    [
+        *(("%Y-%m-%dT%H:%M" + end, True) for end in ("Z", " UTC", ":30.5Z", "+02:00", "-0500", "+02")),
+        *((form, False) for form in ("%d-%m-%Y", "%d-%m-%Y %H:%M", "%Y-%m-%d %H:%M:30.25")),
+    ],
+)
+def test_text_that_names_its_zone(form, zone):
+    times = [datetime.datetime(2021, 1, 1) + datetime.timedelta(hours=7 * k) for k in range(200)]
+    columns = learned(column([time.strftime(form) for time in times]))
+    stored = {False: times, True: [time.replace(tzinfo=datetime.UTC) for time in times]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        columns.encode(column(stored[zone]))
+    with pytest.warns(UserWarning, match="a time zone during fit"):
+        columns.encode(column(stored[not zone]))
 
 
 @pytest.mark.parametrize(("order", "other"), [("%d/%m/%Y", "%m/%d/%Y"), ("%m/%d/%Y", "%d/%m/%Y")])

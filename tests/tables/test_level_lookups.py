@@ -97,6 +97,26 @@ def test_no_numbers_where_levels_do_not_differ_or_are_few():
     assert found_for(few, y)[3] == ()  # each level has a one-hot place
 
 
+@pytest.mark.parametrize(
+    ("values", "otherwise"),
+    [
+        (np.arange(150) * 0.1 + 0.05, lambda x: x.astype(np.float32)),
+        ((np.arange(150) * 0.1 + 0.05).astype(np.float32), lambda x: x.astype(float).round(3)),
+        (np.datetime64("2020-01-01") + np.arange(150), lambda x: np.char.add(x.astype(str), " 00:00:00")),
+    ],
+    ids=["float64-float32", "float32-float64", "dates-midnight"],
+)
+def test_a_level_written_otherwise_has_its_number(values, otherwise):
+    _, y, codes = table(n_levels=150)
+    levels = values if values.dtype.kind == "f" else values.astype(str)
+    X = levels[codes][:, None]
+    columns = TableColumns.learn(X, categorical=[0])
+    found, _ = level_lookups(columns.columns, (0,), as_table(X), y[:, None], None, [np.arange(len(y))])
+    assert len(found) == 1
+    columns = replace(columns, lookups=found)
+    np.testing.assert_array_equal(columns.encode(otherwise(X)), columns.encode(X))
+
+
 def test_half_of_the_variance_in_rare_levels():
     X, y, _ = table(n_levels=300, n=2400)
     model = gm.TabularRegressor(include=(), metric=None, **QUICK).fit(X[:2000], y[:2000])

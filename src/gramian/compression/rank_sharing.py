@@ -79,7 +79,8 @@ def asked_size(n: int, itemsize: int, rank: int | None, n_blocks: int | None, ma
     """Return the requested size: ``max_bytes``, or the numbers that a rank stands for with n rows.
 
     ``rank`` with ``n_blocks`` stands for n·rank + (rank·n_blocks)² numbers, without it for n·rank. If neither
-    ``rank`` nor ``max_bytes`` is given, the rank is 100. A rank above n is reduced to n with a warning.
+    ``rank`` nor ``max_bytes`` is given, the rank is 100. A rank above n is reduced to n with a warning. A
+    single row has two numbers, one of its basis and one of the core: K̃ would be 0 with less.
     """
     if max_bytes is not None:
         # The row numbers of the blocks are stored too.
@@ -92,4 +93,4 @@ def asked_size(n: int, itemsize: int, rank: int | None, n_blocks: int | None, ma
             )
         return Size(float(max_bytes - order), itemsize, 8.0)
     rank = min(DEFAULT_RANK, n) if rank is None else at_most_rows("rank", rank, n)
-    return Size(float(n * rank)) if n_blocks is None else Size.of_equal_ranks(n, rank, n_blocks)
+    return Size(float(max(n * rank, 2))) if n_blocks is None else Size.of_equal_ranks(n, rank, n_blocks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,10 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from gramian._numerics import unit_roundoff
 from gramian._typing import Array
 from gramian.estimator.matching import names_known
-from gramian.exceptions import InputError, quoted
+from gramian.exceptions import AccuracyWarning, InputError, quoted
 from gramian.export.table import TableForm, table_form
 from gramian.fast.estimators import FastKernelClassifier, FastKernelModel
 from gramian.fast.serving.flat import FlatPredictor, flatten
@@ -21,7 +23,8 @@ from gramian.tables.compression import FastTable, FastTabularClassifier
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-
+#: Rounding of a feature, in its deviations, from which an export of unscaled rows warns. Chosen by hand.
+MOST_LOST = 1e-4
 WHAT_CAN_BE = (
     "A fitted FastKernelClassifier or FastKernelRegressor can be exported, a Pipeline of a StandardScaler "
     "and one of these, or a FastTabularClassifier or FastTabularRegressor. gramian.compress(model, X) makes "
@@ -77,7 +80,9 @@ def describe(model: BaseEstimator, name: str) -> Description:
     # The answers of a table are made of the plain values in float64.
     flat = flatten(estimator.model_.predictor_) if of_table else estimator.flat_predictor()
     if scaler is not None:
-        flat = flat.after_scaling(*_moments(scaler, flat.n_features))
+        mean, scale = _moments(scaler, flat.n_features)
+        flat = flat.after_scaling(mean, scale)
+        _warn_if_far(mean / scale if scaler.with_std else 0.0 * mean, flat.dtype)
     kept = (flat.projection, flat.offset, flat.planes, flat.forms, flat.weights)
     if not all(np.isfinite(part).all() for part in kept):
         raise InputError(
@@ -109,6 +114,21 @@ def _moments(scaler: StandardScaler, n_features: int) -> tuple[Array, Array]:
     mean = scaler.mean_ if scaler.with_mean else np.zeros(n_features)
     scale = scaler.scale_ if scaler.with_std else np.ones(n_features)
     return mean, scale
+
+
+def _warn_if_far(mean: Array, dtype: np.dtype[np.floating]) -> None:
+    """Warn if rows before scaling lose digits that scaled rows keep; mean : of features, in deviations."""
+    j = int(np.abs(mean).argmax())
+    lost = unit_roundoff(dtype) * abs(float(mean[j]))
+    if lost > MOST_LOST:
+        warnings.warn(
+            f"The mean of feature {j} (from 0) is {abs(mean[j]):.2g} times its deviation. The file takes "
+            f"rows before scaling, which {dtype} rounds by up to {lost:.1g} deviations: its answers differ "
+            "from those of the pipeline. Fit the fast model with dtype='float64', or export it alone and "
+            "scale the rows yourself.",
+            AccuracyWarning,
+            stacklevel=4,
+        )
 
 
 def _plain_labels(classes: Array) -> Array:

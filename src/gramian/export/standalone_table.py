@@ -102,7 +102,10 @@ def _encoded(rows: Any) -> np.ndarray:
         if kind in ("text", "code"):
             place = {level: value + k for k, level in enumerate(model[f"levels_{j}"].tolist())}
             read = _names if kind == "text" else _numbers
+            looked = [k for k, (column, _) in enumerate(model["lookups"].tolist()) if column == j]
+            further = [level for k in looked for level in model[f"lookup_levels_{k}"].tolist()]
             cells = read(table[:, j], kind, name).tolist()
+            cells = _levels(cells, [*place, *further]) if kind == "code" else cells
             at = np.array([gone if _missing(cell) else place.get(cell, other) for cell in cells], np.intp)
             out[at >= 0, at[at >= 0]] = 1.0
             for k, (column, to) in enumerate(model["lookups"].tolist()):
@@ -153,6 +156,19 @@ def _cells(rows: Any, width: int) -> np.ndarray:
 
 def _missing(cell: Any) -> bool:
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)
+
+
+def _levels(cells: list[float], levels: list[float]) -> list[float]:
+    """Return numbers, in place of a level that was rounded to float32 here or in training the level."""
+    with np.errstate(over="ignore"):
+        single = {number: float(np.float32(number)) for number in [*cells, *levels]}
+    known, near = set(levels), {single[level]: level for level in levels if not level.is_integer()}
+
+    def level_of(cell: float) -> float:
+        level = near.get(single[cell], cell)
+        return cell if cell in known or (cell != single[cell] and level != single[cell]) else level
+
+    return [level_of(cell) for cell in cells]
 
 
 def _names(column: np.ndarray, kind: str, name: str) -> np.ndarray:

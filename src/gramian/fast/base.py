@@ -37,7 +37,7 @@ from gramian.fast.cost import (
     timed_batch,
     warn_if_disturbed,
 )
-from gramian.fast.fidelity import Fidelity, warn_if_low
+from gramian.fast.fidelity import Fidelity, rounded, warn_if_low
 from gramian.fast.frames import by_name
 from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import Shape
@@ -246,7 +246,8 @@ class FastKernelModel(KernelEstimator):
             best = trainer.fitted(shape)
             used = 1.0
         student = best.student
-        found = np.asarray(student.predictor()(rows[held]), np.float64)
+        dtype = np.dtype(self.dtype)
+        found = np.asarray(rounded(student.predictor(), dtype, rows[kept])(rows[held]), np.float64)
         compare(found, taught(rows[held]), TrainingSet(rows[held], values[held], weights[held]))
         if self.teacher is not None and not is_unfitted(self.teacher):
             self.fidelity_ = replace(self.fidelity_, teacher_saw=True)
@@ -260,8 +261,7 @@ class FastKernelModel(KernelEstimator):
             else:
                 more = pools[best.lesson].joined(held_out[best.lesson])
             student = trainer.again(best, more)
-        predictor = student.predictor()
-        self.predictor_ = predictor.astype(np.dtype(self.dtype))
+        self.predictor_ = student.predictor().astype(dtype)
         self.shape_, self.learned_, self.validation_score_ = best.shape, best.lesson, best.score
         self._batch = timed_batch(rows, self._rows_at_a_time(d), np.random.default_rng(0))
         return self

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gramian._numerics import unit_roundoff
 from gramian._typing import Array, Float64Array
 from gramian.estimator.answers import likeliest
-from gramian.exceptions import AccuracyWarning
+from gramian.estimator.overflow_checks import overflowing
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.fast.serving.predictor import FastPredictor
 
 #: Values of ``Fidelity.measure``: the fraction of rows with the teacher's class, or R² with the teacher's
 #: predictions as targets.
@@ -20,6 +23,10 @@ TEACHER_SAW = "; if the teacher was trained on these rows, the agreement on new 
 #: Agreement with a fitted teacher below which a fit warns, if it uses less than this part of its budget.
 #: Chosen by hand.
 LOW_AGREEMENT, LITTLE_USED = 0.9, 0.5
+
+#: Change of the values by rounding, in units of their deviation, from which a fit warns; number of rows that
+#: are looked at. Chosen by hand.
+MOST_ROUNDING, ROUNDED_ROWS = 0.01, 1_000
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,37 @@ def warn_if_low(found: Fidelity, used: float, cost: str | float) -> None:
         AccuracyWarning,
         stacklevel=4,
     )
+
+
+def rounded(predictor: FastPredictor, dtype: np.dtype[np.floating], rows: Float64Array) -> FastPredictor:
+    """Return a predictor with numbers of a type; warn if that changes the values of training rows much.
+
+    A row is projected before its origin is subtracted, so that features far from 0 lose their digits. Raises
+    ``InputError`` if the numbers overflow.
+    """
+    rows = rows[:ROUNDED_ROWS]
+    exact = predictor(rows)
+    with overflowing():
+        stored = predictor.astype(dtype)
+        change = np.sqrt(np.mean(np.square(exact - stored(rows)), axis=0))
+    allowed = np.maximum(MOST_ROUNDING * exact.std(axis=0), unit_roundoff(dtype) * np.abs(exact).max())
+    if (change <= allowed).all():
+        return stored
+    deviations = rows.std(axis=0)
+    far = np.divide(np.abs(rows.mean(axis=0)), deviations, where=deviations > 0, out=0.0 * deviations)
+    j = int(far.argmax())
+    finite = np.isfinite(change).all()
+    text = (
+        f"Numbers of type {dtype} "
+        + (f"change the values by more than {MOST_ROUNDING:.0%} of their deviation" if finite else "overflow")
+        + f" on the training rows. Feature {j} (from 0) is furthest from 0 for how much it varies: its mean "
+        f"is {rows[:, j].mean():.3g}, its deviation {deviations[j]:.3g}. Subtract the mean of such features "
+        "from all rows, or pass dtype='float64'."
+    )
+    if not finite:
+        raise InputError(text)
+    warnings.warn(text, AccuracyWarning, stacklevel=4)
+    return stored
 
 
 def same_class(found: Float64Array, told: Float64Array, weights: Array) -> Fidelity:

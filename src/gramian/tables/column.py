@@ -22,8 +22,8 @@ MISSING, CYCLE, LEVELS = "missing", "cycle", "levels"
 #: Booleans that are categories, and the orders of day and month that are taken for each other.
 _TRUTHS = {"True": 1.0, "False": 0.0}
 _OTHER = {DAY_FIRST: MONTH_FIRST, MONTH_FIRST: DAY_FIRST}
-#: Ends of text with an offset from UTC.
-_ZONE = re.compile(r"\d\s?[+-]\d\d:?\d\d$")
+#: Ends of text with a time zone: Z, UTC, or an offset from UTC.
+_ZONE = re.compile(r"[Tt:]\d\d(\.\d+)?\s?([+-]\d\d(:?\d\d)?|Z|UTC)$")
 #: Names of the one-hot places that several values share.
 INFREQUENT_VALUES, MISSING_VALUE = "(infrequent)", "(missing)"
 
@@ -52,6 +52,51 @@ class Feature:
         if self.kind == CYCLE:
             return f"{self.name} (sin)", f"{self.name} (cos)"
         return tuple(f"{self.name}={value}" for value in self.categories) or (self.name,)
+
+
+@dataclass(frozen=True)
+class LevelIndex:
+    """Places of a category's levels, also where a value is written otherwise than in training.
+
+    The same number in float32 and float64, or the same date with and without a time of midnight. ``holds``
+    says what the levels were (text, numbers, booleans).
+    """
+
+    levels: tuple[str, ...]
+    holds: str
+
+    def place(self, level: str, other: int) -> int:
+        """Return the place of a level, ``other`` if there is none."""
+        if (exact := self._exact.get(level)) is not None:
+            return exact
+        if self.holds == NOUNS[CATEGORY]:
+            return self._dates.get(_day_of(level), other) if self._dates else other
+        if level in _TRUTHS:
+            return other
+        number = float(level)
+        return next(
+            (j for j, known in self._rounded.get(_single(number), ()) if _narrow(number) or _narrow(known)),
+            other,
+        )
+
+    @cached_property
+    def _exact(self) -> dict[str, int]:
+        return {level: j for j, level in enumerate(self.levels)}
+
+    @cached_property
+    def _rounded(self) -> dict[float, list[tuple[int, float]]]:
+        """The places of numbers, by their values in float32."""
+        found: dict[float, list[tuple[int, float]]] = {}
+        for j, level in enumerate(self.levels):
+            if level not in _TRUTHS and not float(level).is_integer():
+                found.setdefault(_single(float(level)), []).append((j, float(level)))
+        return found
+
+    @cached_property
+    def _dates(self) -> dict[float, int]:
+        """The places of dates as text, by days since 1970."""
+        days = days_of_text(self.levels, YEAR_FIRST).tolist()
+        return {day: j for j, day in enumerate(days) if day == day}
 
 
 @dataclass(frozen=True)
@@ -208,45 +253,15 @@ class Column:
         """Return the one-hot place of each cell, −1 if it has none."""
         other = len(self.categories) if self.infrequent else -1
         gone = len(self.categories) + self.infrequent if self.missing else other
-        places = [self._index.get(level, self._similar(level, other)) for level in cells.levels]
+        places = [self._index.place(level, other) for level in cells.levels]
         table = np.array([*places, gone], np.intp)
         if cells.kind == EMPTY:
             return np.full(len(cells.values), gone, np.intp)
         return table[cells.values]
 
     @cached_property
-    def _index(self) -> dict[str, int]:
-        return {category: j for j, category in enumerate(self.categories)}
-
-    def _similar(self, level: str, other: int) -> int:
-        """Return the place of the category that is the same value written otherwise, else ``other``.
-
-        The same number in float32 and float64, or the same date with and without a time of midnight.
-        """
-        if self.holds == NOUNS[CATEGORY]:
-            return self._dates_index.get(_day_of(level), other) if self._dates_index else other
-        if level in _TRUTHS:
-            return other
-        number = float(level)
-        return next(
-            (j for j, known in self._rounded.get(_single(number), ()) if _narrow(number) or _narrow(known)),
-            other,
-        )
-
-    @cached_property
-    def _rounded(self) -> dict[float, list[tuple[int, float]]]:
-        """The places of numbers that are categories, by their values in float32."""
-        found: dict[float, list[tuple[int, float]]] = {}
-        for j, category in enumerate(self.categories):
-            if category not in _TRUTHS and not float(category).is_integer():
-                found.setdefault(_single(float(category)), []).append((j, float(category)))
-        return found
-
-    @cached_property
-    def _dates_index(self) -> dict[float, int]:
-        """The places of categories that are dates as text, by days since 1970."""
-        days = days_of_text(self.categories, YEAR_FIRST).tolist()
-        return {day: j for j, day in enumerate(days) if day == day}
+    def _index(self) -> LevelIndex:
+        return LevelIndex(self.categories, self.holds)
 
     def _check(self, cells: Cells) -> None:
         """Raise if the cells are of another kind than in the training rows."""
@@ -297,12 +312,14 @@ class LevelMeans:
 class LevelLookup:
     """An encoded column that has a number for each of many levels of a category, and 0 for other values.
 
-    ``column`` names the category; ``levels`` are its training values and ``values`` (levels,) their numbers.
+    ``column`` names the category; ``levels`` are its training values, ``values`` (levels,) their numbers,
+    and ``holds`` says what the values were, as in :class:`Column`.
     """
 
     column: str
     levels: tuple[str, ...]
     values: Float64Array
+    holds: str = NOUNS[CATEGORY]
 
     @property
     def name(self) -> str:
@@ -313,14 +330,14 @@ class LevelLookup:
         """Write the numbers of cells into ``out``, shape (n,), which holds zeros."""
         if cells.kind == EMPTY:
             return
-        numbers = np.zeros(len(cells.levels) + 1)  # code −1 (missing) picks the last
+        places = np.full(len(cells.levels) + 1, -1)  # code −1 (missing) picks the last
         for code in np.unique(cells.values[cells.values >= 0]).tolist():
-            numbers[code] = self._index.get(cells.levels[code], 0.0)
-        out[:] = numbers[cells.values]
+            places[code] = self._index.place(cells.levels[code], -1)
+        out[:] = np.append(self.values, 0.0)[places[cells.values]]
 
     @cached_property
-    def _index(self) -> dict[str, float]:
-        return dict(zip(self.levels, self.values.tolist(), strict=True))
+    def _index(self) -> LevelIndex:
+        return LevelIndex(self.levels, self.holds)
 
 
 def _single(number: float) -> float:

@@ -69,7 +69,7 @@ def level_lookups(
             rest = sums - summed(codes[fold], terms[fold], len(levels))
             values[fold] = (rest[:, 1:] @ axis / (rest[:, 0] + added))[codes[fold]]
         numbers = np.asarray(means @ axis, np.float32)  # so that encoded rows of either type hold them
-        found.append(LevelLookup(column.name, tuple(levels), numbers.astype(np.float64)))
+        found.append(LevelLookup(column.name, tuple(levels), numbers.astype(np.float64), column.holds))
         own.append(np.asarray(values, np.float32).astype(np.float64))
     return tuple(found), np.column_stack(own) if own else np.zeros((n, 0))
 
