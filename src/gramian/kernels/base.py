@@ -311,3 +311,21 @@ def _same_width(X: Rows, Z: Rows) -> None:
         raise InputError(
             f"X has {X.shape[1]} features, but Z has {Z.shape[1]}. Pass rows with the same features."
         )
+
+
+def refuse_large_values(kernel: Kernel, largest: float, dtype: np.dtype[Any]) -> None:
+    """Raise if the largest k(x, x), which no |k(x, z)| exceeds, is NaN or beyond the range of the tiles."""
+    if not largest <= float(np.finfo(dtype).max):
+        raise InputError(
+            f"k(x, x) of {kernel!r} is {largest:.3g} on some of the rows, beyond the "
+            f"range of {dtype}. Scale the features (standardize=True, or a StandardScaler)"
+            + (", or pass tile_dtype='float64'." if dtype == np.float32 else ".")
+        )
+
+
+def finite_diagonal(kernel: Kernel, rows: Rows, dtype: DTypeLike = np.float64) -> Float64Array:
+    """Return k(x, x) of all rows; raise if one is NaN or beyond the range of tiles of this type."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        diagonal = kernel.diagonal(rows)
+    refuse_large_values(kernel, float(np.abs(diagonal).max(initial=0.0)), np.dtype(dtype))
+    return diagonal

@@ -28,6 +28,7 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError, NumericalWarning
 from gramian.kernels import Kernel
+from gramian.kernels.base import finite_diagonal
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.input import Input, InputParameters, scaled_input
 from gramian.svm.divide.levels import cluster_rows
@@ -199,6 +200,8 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, pro
     kernel, rng = asked.kernel.of(source, rows.weights), as_generator(asked.random_state)
     engine, memory = asked.shared_out()
     values = source.rows(slice(0, n))
+    dtype: np.dtype[Any] = np.dtype(np.float32 if asked.tile_dtype == "float32" else np.float64)
+    finite_diagonal(kernel, values, dtype)
     if not kernel.definite:
         _warn_if_indefinite(kernel, values)
     hierarchy = cluster_rows(values, kernel, asked.leaf_rows, asked.branching, rng, engine)
@@ -206,7 +209,6 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, pro
     settings = PairSettings(
         asked.leaf_rows, merges, asked.intercept, asked.tol, asked.max_iter, memory, leaf_solver
     )
-    dtype: np.dtype[Any] = np.dtype(np.float32 if asked.tile_dtype == "float32" else np.float64)
     with warnings.catch_warnings():
         # What libsvm leaves open in a leaf is solved by other means, and the violation tells the rest.
         warnings.simplefilter("ignore", ConvergenceWarning)
