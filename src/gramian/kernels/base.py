@@ -30,6 +30,8 @@ from gramian.kernels.columns import (
 
 #: Rows of one task, which the evaluator cuts into tiles. Chosen by hand.
 CHUNK_ROWS = 1024
+#: Rows whose kernel values are looked at, where the kernel may be indefinite. Chosen by hand.
+LOOK_ROWS = 256
 #: Side of the blocks by which the diagonal of a user's function is computed. Chosen by hand.
 DIAGONAL_ROWS = 64
 
@@ -329,3 +331,14 @@ def finite_diagonal(kernel: Kernel, rows: Rows, dtype: DTypeLike = np.float64) -
         diagonal = kernel.diagonal(rows)
     refuse_large_values(kernel, float(np.abs(diagonal).max(initial=0.0)), np.dtype(dtype))
     return diagonal
+
+
+def negative_part(kernel: Kernel, rows: Rows) -> tuple[float, float, int]:
+    """Return the size of the negative eigenvalues of k on some rows, that of all of them, and how many rows.
+
+    Sizes are sums of magnitudes. The rows are :data:`LOOK_ROWS` at most, spread evenly over all. If their
+    matrix has negative eigenvalues, K has too.
+    """
+    some = rows[np.unique(np.linspace(0, rows.shape[0] - 1, LOOK_ROWS).astype(np.intp))]
+    values = np.linalg.eigvalsh(kernel(some, dtype=np.float64))
+    return float(-values[values < 0.0].sum()), float(np.abs(values).sum()), len(values)

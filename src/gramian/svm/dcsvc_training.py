@@ -28,7 +28,7 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError, NumericalWarning
 from gramian.kernels import Kernel
-from gramian.kernels.base import finite_diagonal
+from gramian.kernels.base import finite_diagonal, negative_part
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.input import Input, InputParameters, scaled_input
 from gramian.svm.divide.levels import cluster_rows
@@ -42,8 +42,6 @@ LEAST_BYTES = 64 << 20
 PANEL_ROWS = 384
 #: Part of the budget that more threads than ``NOMINAL_THREADS`` may take for what BLAS and malloc keep.
 THREADS_SHARE = 0.25
-#: Rows whose kernel values are looked at, where the kernel may be indefinite. Chosen by hand.
-LOOK_ROWS = 256
 #: Steps of libsvm a row, at most: on 1,500 rows some seconds. Kernels of values up to 1 took up to 800 a row
 #: (C = 10,000); products of features of very different scales have no end.
 LEAF_STEPS = 1000
@@ -171,12 +169,10 @@ class DCSVCFit:
 
 def _warn_if_indefinite(kernel: Kernel, rows: Rows) -> None:
     """Warn if kernel values of some rows, spread evenly over all, have negative eigenvalues."""
-    some = rows[np.unique(np.linspace(0, rows.shape[0] - 1, LOOK_ROWS).astype(np.intp))]
-    values = np.linalg.eigvalsh(kernel(some, dtype=np.float64))
-    negative, total = float(-values[values < 0.0].sum()), float(np.abs(values).sum())
+    negative, total, count = negative_part(kernel, rows)
     if negative > stored_tolerance() * total:
         warnings.warn(
-            f"the kernel is indefinite: on {len(values)} rows its negative eigenvalues have the sum "
+            f"the kernel is indefinite: on {count} rows its negative eigenvalues have the sum "
             f"{-negative:.3g} (of magnitudes with sum {total:.3g}). The dual then has several optima, and "
             "the model is one of them. Use a positive semi-definite kernel.",
             NumericalWarning,
