@@ -278,3 +278,11 @@ def test_scores_of_a_frame_go_back_to_rows():
     np.testing.assert_array_equal(pca.inverse_transform(scores), want)  # and without a warning
     with pytest.raises(gm.InputError, match=r"X has shape \(2, 3\); expected scores of shape \(n, 2\)"):
         pca.inverse_transform(np.ones((2, 3)))
+
+
+def test_an_indefinite_function_warns_beyond_the_rows_of_a_dense_matrix():
+    def kernel(A, B):
+        return np.tanh(1.0 + 5.0 * (A @ B.T))
+
+    with pytest.warns(gm.NumericalWarning, match="256 of the 2300 rows is indefinite: negative eigenvalues"):
+        gm.KernelPCA(1, kernel=kernel, approximation="exact", tol=1e-3, random_state=0).fit(abs(MANY))

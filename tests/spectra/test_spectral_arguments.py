@@ -46,3 +46,34 @@ def test_few_rows_are_exact_by_every_method(n: int, method: str) -> None:
 def test_bad_arguments_say_what_to_do(call, text: str) -> None:
     with pytest.raises(InputError, match=text):
         call()
+
+
+@pytest.mark.parametrize("call", [lambda K: top_eigenpairs(K, 2), lambda K: log_determinant(K, 0.1)])
+@pytest.mark.parametrize(
+    ("value", "kernel", "text"),
+    [
+        (np.nan, gm.Gaussian(0.3), "rows hold NaN or infinity. Drop such rows"),
+        (np.inf, gm.Gaussian(0.3), "rows hold NaN or infinity"),
+        (1e160, gm.Gaussian(0.3), "X holds 1e.160 in row 3, column 1"),
+        (1e120, gm.kernels.Polynomial(1.0), "is inf on some of the rows, beyond the range of float64. Scale"),
+    ],
+)
+def test_rows_without_finite_kernel_values_are_refused(call, value: float, kernel, text: str) -> None:
+    rows = np.random.default_rng(0).random((300, 2))
+    rows[3, 1] = value
+    with pytest.raises(InputError, match=text):
+        call(KernelOperator(kernel, rows))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        gm.DCSVC(kernel="poly", random_state=0),
+        gm.KernelPCA(2, kernel="poly", approximation="nystrom", random_state=0),
+    ],
+)
+def test_a_late_row_on_which_the_kernel_overflows_is_refused(model) -> None:
+    rows = np.random.default_rng(0).random((1200, 2))
+    rows[1100, 1] = 1e120  # the first thousand rows decide on the type of tiles
+    with pytest.raises(InputError, match="is inf on some of the rows"):
+        model.fit(rows, rows[:, 0] > 0.5)

@@ -23,8 +23,8 @@ from gramian.compression.predictor import Predictor, fold
 from gramian.compression.ridge_sums import Labelled, RidgeSums, split_intercept, sum_rows
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning, InputError
-from gramian.kernels.base import Kernel
+from gramian.exceptions import AccuracyWarning
+from gramian.kernels.base import Kernel, refuse_large_values
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multiply
 from gramian.solvers.coupled import ridge_coefficients
 from gramian.solvers.solution import Solution, Status, relative_residual
@@ -215,10 +215,5 @@ def choose_dtype(
         wide = largest > float(np.finfo(np.float32).max) or 0.0 < largest < float(np.finfo(np.float32).tiny)
         tile_dtype = "float64" if n <= SMALL_ROWS or fine or wide else "float32"
     dtype: np.dtype[Any] = np.dtype(tile_dtype)
-    if not largest <= float(np.finfo(dtype).max):
-        raise InputError(
-            f"k(x, x) of {kernel!r} is {largest:.3g} on some of the rows, beyond the "
-            f"range of {dtype}. Scale the features (standardize=True, or a StandardScaler)"
-            + (", or pass tile_dtype='float64'." if dtype == np.float32 else ".")
-        )
+    refuse_large_values(kernel, largest, dtype)
     return dtype

@@ -30,6 +30,8 @@ from gramian.kernels.columns import (
 
 #: Rows of one task, which the evaluator cuts into tiles. Chosen by hand.
 CHUNK_ROWS = 1024
+#: Rows whose kernel values are looked at, where the kernel may be indefinite. Chosen by hand.
+LOOK_ROWS = 256
 #: Side of the blocks by which the diagonal of a user's function is computed. Chosen by hand.
 DIAGONAL_ROWS = 64
 
@@ -311,3 +313,32 @@ def _same_width(X: Rows, Z: Rows) -> None:
         raise InputError(
             f"X has {X.shape[1]} features, but Z has {Z.shape[1]}. Pass rows with the same features."
         )
+
+
+def refuse_large_values(kernel: Kernel, largest: float, dtype: np.dtype[Any]) -> None:
+    """Raise if the largest k(x, x), which no |k(x, z)| exceeds, is NaN or beyond the range of the tiles."""
+    if not largest <= float(np.finfo(dtype).max):
+        raise InputError(
+            f"k(x, x) of {kernel!r} is {largest:.3g} on some of the rows, beyond the "
+            f"range of {dtype}. Scale the features (standardize=True, or a StandardScaler)"
+            + (", or pass tile_dtype='float64'." if dtype == np.float32 else ".")
+        )
+
+
+def finite_diagonal(kernel: Kernel, rows: Rows, dtype: DTypeLike = np.float64) -> Float64Array:
+    """Return k(x, x) of all rows; raise if one is NaN or beyond the range of tiles of this type."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        diagonal = kernel.diagonal(rows)
+    refuse_large_values(kernel, float(np.abs(diagonal).max(initial=0.0)), np.dtype(dtype))
+    return diagonal
+
+
+def negative_part(kernel: Kernel, rows: Rows) -> tuple[float, float, int]:
+    """Return the size of the negative eigenvalues of k on some rows, that of all of them, and how many rows.
+
+    Sizes are sums of magnitudes. The rows are :data:`LOOK_ROWS` at most, spread evenly over all. If their
+    matrix has negative eigenvalues, K has too.
+    """
+    some = rows[np.unique(np.linspace(0, rows.shape[0] - 1, LOOK_ROWS).astype(np.intp))]
+    values = np.linalg.eigvalsh(kernel(some, dtype=np.float64))
+    return float(-values[values < 0.0].sum()), float(np.abs(values).sum()), len(values)

@@ -13,7 +13,7 @@ import scipy.linalg as la
 from gramian._lapack import solve_triangular
 from gramian._numerics import pivot_floor, rank_cutoff, whiten
 from gramian._typing import Float64Array, IntArray, Rows
-from gramian.kernels.base import Kernel
+from gramian.kernels.base import Kernel, finite_diagonal
 
 #: Rows proposed in one round of RPCholesky, as a share of the requested pivots, and at most. Chosen by hand.
 PROPOSED_SHARE, MOST_PROPOSED = 0.1, 120
@@ -75,7 +75,7 @@ def rpcholesky_factor(
     Epperly, Tropp and Webber 2025, Algorithm 2.1; Epperly, Tropp and Webber 2024, Algorithm 2.2.
     """
     n = rows.shape[0]
-    diagonal = kernel.diagonal(rows)
+    diagonal = finite_diagonal(kernel, rows)
     floor, enough = pivot_floor(diagonal), 0.0 if tol_after else tol * diagonal.sum()
     # Columns are written and multiplied in blocks; with one row per direction a block is contiguous.
     before = np.zeros((0, n)) if after is None else after.factor

@@ -15,7 +15,7 @@ from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exceptions import BudgetError
-from gramian.kernels.base import Kernel
+from gramian.kernels.base import Kernel, negative_part
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.solution import Solution, Status
 from gramian.spectra.feature_components import fix_signs, significant
@@ -90,6 +90,9 @@ def exact_components(
             values, vectors = values[:found], vectors[:, :found]
         solution = Solution(np.empty(0), Status.DIRECT, 0, 0.0, evaluations=n * n, bytes=need)
     else:
+        if not kernel.definite:
+            negative, total, some = negative_part(kernel, rows)
+            warn_negative(negative, total, f"The matrix of {some} of the {n} rows")
         operator = KernelOperator(kernel, rows, dtype=dtype, n_jobs=engine.n_jobs)
         pairs = kernel_eigenpairs(
             operator, found, tol=tol, rng=rng, max_products=MAX_PRODUCTS, centred=True, progress=progress

@@ -30,7 +30,7 @@ from gramian.operators.base import SymmetricOperator
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.lanczos import LEAST_BLOCK, Eigenpairs, basis_bytes, leading_eigenpairs
 from gramian.solvers.trace import LeaveOneOutTrace, StochasticValue, lanczos_quadrature
-from gramian.spectra.probing import Factored, Probed, system_of
+from gramian.spectra.probing import Factored, Probed, rows_of_square, system_of
 
 METHODS = ("auto", "direct", "stochastic")
 #: Pivots of the starting approximation: a multiple of the wanted eigenvectors plus a constant. Chosen by
@@ -93,7 +93,7 @@ def top_eigenpairs(
     >>> bool(np.allclose(found.values, np.linalg.eigvalsh(gm.Gaussian(0.5)(X))[::-1][:3]))
     True
     """
-    n, rng = _square(operator), as_generator(random_state)
+    n, rng = rows_of_square(operator), as_generator(random_state)
     count, max_products = whole_number("count", count, 1), whole_number("max_products", max_products, 1)
     if start is not None:
         start = _vectors(start, n)
@@ -183,7 +183,7 @@ def log_determinant(
     >>> bool(abs(found - log_determinant(K, 0.1)) < 4 * found.standard_error)
     True
     """
-    n = _square(operator)
+    n = rows_of_square(operator)
     if isinstance(operator, SymmetricOperator):
         return StochasticValue(operator.logdet(_scalar(alpha)))
     system = system_of(operator, _shift(alpha, n), parse_bytes(memory_budget))
@@ -232,7 +232,7 @@ def effective_dimension(
     >>> bool(abs(found - effective_dimension(K, 0.1)) <= 4 * found.standard_error + 1e-3)
     True
     """
-    n, alpha = _square(operator), _scalar(alpha)
+    n, alpha = rows_of_square(operator), _scalar(alpha)
     if isinstance(operator, SymmetricOperator):
         return StochasticValue(float(operator.leverages(alpha).sum()))
     system = system_of(operator, np.full(n, alpha), parse_bytes(memory_budget))
@@ -273,7 +273,7 @@ def leverage_scores(
     >>> bool(np.isclose(scores.sum(), effective_dimension(K, 0.1)))
     True
     """
-    n, alpha = _square(operator), _scalar(alpha)
+    n, alpha = rows_of_square(operator), _scalar(alpha)
     if isinstance(operator, SymmetricOperator):
         return LeverageScores(operator.leverages(alpha), np.zeros(n))
     system = system_of(operator, np.full(n, alpha), parse_bytes(memory_budget))
@@ -334,21 +334,6 @@ def _vectors(start: ArrayLike, n: int) -> Float64Array:
     if not np.isfinite(vectors).all():
         raise InputError("start holds NaN or infinity. Pass finite vectors, or leave it out.")
     return vectors
-
-
-def _square(operator: KernelOperator | SymmetricOperator) -> int:
-    """Return n; raise ``InputError`` if the operator is not symmetric."""
-    if not isinstance(operator, KernelOperator | SymmetricOperator):
-        raise InputError(
-            f"operator has type {type(operator).__name__}; expected a KernelOperator, such as "
-            "gramian.operators.KernelOperator(kernel, X), or an approximation's operator_."
-        )
-    if isinstance(operator, KernelOperator) and operator.columns is not None:
-        n, m = operator.shape
-        raise InputError(f"operator is k(X, Z) of shape {n} × {m}; expected k(X, X). Leave columns out.")
-    if not operator.shape[0]:
-        raise InputError("operator has no rows; expected at least one.")
-    return operator.shape[0]
 
 
 def _scalar(alpha: float | Array) -> float:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from gramian._lapack import inverse_of_triangle
 from gramian._numerics import cholesky_lower, unit_roundoff
-from gramian._typing import Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.training import float32_alpha
+from gramian.data.values import refuse_overflow
 from gramian.engine import Engine
 from gramian.exact.blocks import balanced_blocks
 from gramian.exact.policy import Costs
 from gramian.exact.preconditioner import RootAndBlocks
 from gramian.exact.system import ExactSystem
+from gramian.exceptions import InputError
+from gramian.kernels.base import finite_diagonal
 from gramian.landmarks.pivoting import rpcholesky_factor
+from gramian.operators.base import SymmetricOperator
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.krylov import conjugate_gradient
 
@@ -27,6 +32,28 @@ ROOM = 0.5
 #: If the low-rank root leaves more than the first fraction of the trace, the root is dropped as useless; if
 #: it leaves less than the second, the blocks are dropped as unnecessary.
 USELESS, ENOUGH = 0.9, 0.05
+
+
+def rows_of_square(operator: KernelOperator | SymmetricOperator) -> int:
+    """Return n; raise ``InputError`` for an operator that is not symmetric, or rows on which k overflows."""
+    if not isinstance(operator, KernelOperator | SymmetricOperator):
+        raise InputError(
+            f"operator has type {type(operator).__name__}; expected a KernelOperator, such as "
+            "gramian.operators.KernelOperator(kernel, X), or an approximation's operator_."
+        )
+    if isinstance(operator, KernelOperator) and operator.columns is not None:
+        n, m = operator.shape
+        raise InputError(f"operator is k(X, Z) of shape {n} × {m}; expected k(X, X). Leave columns out.")
+    if not operator.shape[0]:
+        raise InputError("operator has no rows; expected at least one.")
+    if isinstance(operator, KernelOperator):
+        rows = operator.rows
+        values: Array = rows.data if sp.issparse(rows) else np.asarray(rows)
+        if not np.isfinite(values).all():
+            raise InputError("the operator's rows hold NaN or infinity. Drop such rows, or fill them in.")
+        refuse_overflow(rows)
+        finite_diagonal(operator.kernel, rows, operator.tile_dtype)
+    return operator.shape[0]
 
 
 def system_of(operator: KernelOperator, shift: Float64Array, memory_bytes: int) -> ExactSystem:

@@ -27,6 +27,7 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError, NumericalWarning
 from gramian.kernels import Kernel
+from gramian.kernels.base import finite_diagonal, negative_part
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.input import Input, InputParameters, scaled_input
 from gramian.svm.divide.levels import cluster_rows
@@ -40,8 +41,6 @@ LEAST_BYTES = 64 << 20
 PANEL_ROWS = 384
 #: Part of the budget that more threads than ``NOMINAL_THREADS`` may take for what BLAS and malloc keep.
 THREADS_SHARE = 0.25
-#: Rows whose kernel values are looked at, where the kernel may be indefinite. Chosen by hand.
-LOOK_ROWS = 256
 #: Steps of libsvm a row, at most: on 1,500 rows some seconds. Kernels of values up to 1 took up to 800 a row
 #: (C = 10,000); products of features of very different scales have no end.
 LEAF_STEPS = 1000
@@ -186,12 +185,10 @@ class DCSVCFit:
 
 def _warn_if_indefinite(kernel: Kernel, rows: Rows) -> None:
     """Warn if kernel values of some rows, spread evenly over all, have negative eigenvalues."""
-    some = rows[np.unique(np.linspace(0, rows.shape[0] - 1, LOOK_ROWS).astype(np.intp))]
-    values = np.linalg.eigvalsh(kernel(some, dtype=np.float64))
-    negative, total = float(-values[values < 0.0].sum()), float(np.abs(values).sum())
+    negative, total, count = negative_part(kernel, rows)
     if negative > stored_tolerance() * total:
         warnings.warn(
-            f"the kernel is indefinite: on {len(values)} rows its negative eigenvalues have the sum "
+            f"the kernel is indefinite: on {count} rows its negative eigenvalues have the sum "
             f"{-negative:.3g} (of magnitudes with sum {total:.3g}). The dual then has several optima, and "
             "the model is one of them. Use a positive semi-definite kernel.",
             NumericalWarning,
@@ -215,6 +212,8 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, pro
     kernel, rng = asked.kernel.of(source, rows.weights), as_generator(asked.random_state)
     engine, memory = asked.shared_out()
     values = source.rows(slice(0, n))
+    dtype: np.dtype[Any] = np.dtype(np.float32 if asked.tile_dtype == "float32" else np.float64)
+    finite_diagonal(kernel, values, dtype)
     if not kernel.definite:
         _warn_if_indefinite(kernel, values)
     hierarchy = cluster_rows(values, kernel, asked.leaf_rows, asked.branching, rng, engine)
@@ -222,7 +221,6 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, pro
     settings = PairSettings(
         asked.leaf_rows, merges, asked.intercept, asked.tol, asked.max_iter, memory, leaf_solver
     )
-    dtype: np.dtype[Any] = np.dtype(np.float32 if asked.tile_dtype == "float32" else np.float64)
     with warnings.catch_warnings():
         # What libsvm leaves open in a leaf is solved by other means, and the violation tells the rest.
         warnings.simplefilter("ignore", ConvergenceWarning)
