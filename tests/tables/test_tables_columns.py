@@ -382,6 +382,7 @@ MOMENTS = pd.Series(pd.date_range("2019-11-20 00:30:15", periods=70, freq="149h"
         ("%b %d, %Y %H:%M:%S", "month first"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Column .x. held times with a time zone")
 def test_dates_as_text_are_dates(form, order):
     stored = MOMENTS if "S" in form else MOMENTS.dt.normalize()
     text = MOMENTS.dt.strftime(form).astype(object)
