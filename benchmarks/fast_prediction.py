@@ -25,9 +25,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.svm import SVC, SVR
 
 import gramian as gm
-from gramian.baselines import (
-    LDKLClassifier,
-)
+from gramian.baselines import LDKLClassifier
 from gramian.data import load_dataset
 from gramian.exceptions import AccuracyWarning
 from gramian.fast.cost import parse_cost

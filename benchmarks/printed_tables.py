@@ -54,8 +54,4 @@ def by_setting(text: str) -> str:
 
 
 #: By the name of an output.
-TABLES: dict[str, Callable[[str], str]] = {
-    "which": which,
-    "crossover": by_setting,
-    "objective": by_setting,
-}
+TABLES: dict[str, Callable[[str], str]] = {"which": which, "crossover": by_setting, "objective": by_setting}

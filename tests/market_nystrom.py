@@ -40,8 +40,7 @@ MARKET = {
     "nystrom": Case(gm.Nystrom(rank=20, **settings()), cut),
     "k-means": Case(gm.Nystrom(rank=20, landmarks="kmeans", oversampling=1.0, **settings()), cut),
     "classical": Case(
-        gm.Nystrom(rank=15, landmarks="uniform", oversampling=2.0, recompress=False, **settings()),
-        classical,
+        gm.Nystrom(rank=15, landmarks="uniform", oversampling=2.0, recompress=False, **settings()), classical
     ),
     "ensemble": Case(gm.EnsembleNystrom(rank=12, n_experts=3, **settings()), ensemble),
     "ensemble, ridge weights": Case(

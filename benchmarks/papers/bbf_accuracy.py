@@ -56,11 +56,7 @@ EPSILONS = (0.3, 0.1, 1e-2, 1e-3, 1e-4, 1e-6)
 
 
 def errors(
-    matrix: Matrix,
-    memory: float,
-    seeds: Iterable[int],
-    setting: dict[str, Any],
-    n_blocks: int | None = None,
+    matrix: Matrix, memory: float, seeds: Iterable[int], setting: dict[str, Any], n_blocks: int | None = None
 ) -> Iterator[Value]:
     """Yield the median error of every method over the seeds, the worst of some, and the blocks."""
     methods = Methods(matrix.X, matrix.kernel, memory, n_blocks)

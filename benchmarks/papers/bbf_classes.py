@@ -28,13 +28,7 @@ from papers.page import markdown_table
 #: Table 1: for the class with this label the paper's n_i and r_i².
 TABLE_1 = {
     "ctg": {3: (51, 1.0), 5: (71, 1.2), 7: (241, 1.4), 6: (318, 1.3), 2: (555, 1.4)},
-    "gesture": {
-        0: (2741, 1.8e-2),
-        3: (998, 2.7e-2),
-        1: (2097, 1.4e-1),
-        4: (1087, 1.9e-1),
-        2: (2948, 2.3e-1),
-    },
+    "gesture": {0: (2741, 1.8e-2), 3: (998, 2.7e-2), 1: (2097, 1.4e-1), 4: (1087, 1.9e-1), 2: (2948, 2.3e-1)},
 }
 #: Bandwidths of Figure 2, the paper's among them, and how many random splits the SVC has.
 GRIDS = {

@@ -102,8 +102,7 @@ def figure_17_verdict(lines: list[Line]) -> str:
     where = "below all other methods of the paper"
     surrogate = "low rank by its surrogate is below every blocked method"
     first = markdown_table(
-        (f"{where}, exact kernel values of test rows", PLAIN, PRINTED, OURS, surrogate),
-        claims,
+        (f"{where}, exact kernel values of test rows", PLAIN, PRINTED, OURS, surrogate), claims
     )
     head = ("least RMSE at the largest size / that of the exact matrix", "exact values", "surrogates")
     return f"{first}\n\n{markdown_table(head, ratios)}"

@@ -144,12 +144,7 @@ def nearest_to_centres(X: np.ndarray, count: int, seed: int) -> np.ndarray:
 def transformers(name: str, n: int, rank: int, seed: int) -> dict[str, tuple[Approximation, float | None]]:
     """Return approximations of n·rank numbers, each with the paper's error at the rank of Table 2."""
     setting = SETS[name]
-    same = {
-        "gamma": setting.gamma,
-        "tile_dtype": "float64",
-        "random_state": seed,
-        "memory_budget": "8GB",
-    }
+    same = {"gamma": setting.gamma, "tile_dtype": "float64", "random_state": seed, "memory_budget": "8GB"}
     thin = {"rank": rank, "recompress": False, **same}
     paper: tuple[float | None, ...] = setting.printed if rank == setting.rank else (None,) * 5
     rule: Callable[[str, float], Approximation] = lambda landmarks, times: gm.Nystrom(  # noqa: E731

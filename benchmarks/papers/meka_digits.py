@@ -64,11 +64,7 @@ def trained(method: str, files: list[str]) -> tuple[tuple[float, float, float], 
     test, digits = data.X[data.n_train :], data.y[data.n_train :]
     test, truth = test[np.isin(digits, PAIR)], (digits[np.isin(digits, PAIR)] == PAIR[1]).astype(float)
     model = gm.KernelRidge(
-        ALPHA,
-        gamma=GAMMA / 255.0**2,
-        approximation=METHODS[method],
-        memory_budget=MEMORY,
-        random_state=0,
+        ALPHA, gamma=GAMMA / 255.0**2, approximation=METHODS[method], memory_budget=MEMORY, random_state=0
     )
     with PeakMemory() as peak:
         began = time.perf_counter()

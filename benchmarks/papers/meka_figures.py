@@ -157,12 +157,7 @@ def figure_3_verdict(lines: list[Line]) -> str:
     """Say at which memory MEKA errs least, and where no low-rank fit has both less error and less time."""
     errors, seconds = curves_of(lines, "numbers a row"), curves_of(lines, "numbers a row", "fit seconds")
     rows = [
-        [
-            name,
-            method,
-            below(curves, method, OTHERS),
-            frontier(curves, seconds[name], method, OTHERS),
-        ]
+        [name, method, below(curves, method, OTHERS), frontier(curves, seconds[name], method, OTHERS)]
         for name, curves in errors.items()
         for method in (LITERAL, PROJECTION)
     ]
@@ -206,11 +201,7 @@ def figure_5b(name: str, run: Run) -> Iterator[Value]:
 def figure_5b_verdict(lines: list[Line]) -> str:
     (curves,) = curves_of(lines, "c").values()
     rows = [
-        [
-            name,
-            f"{max(curves[name].values()) / min(curves[name].values()):.1f}",
-            below(curves, name, OTHERS),
-        ]
+        [name, f"{max(curves[name].values()) / min(curves[name].values()):.1f}", below(curves, name, OTHERS)]
         for name in (LITERAL, PROJECTION)
         if name in curves
     ]

@@ -272,10 +272,7 @@ def below(curves: dict[str, dict[Any, float]], name: str, others: list[str]) -> 
 
 
 def frontier(
-    errors: dict[str, dict[Any, float]],
-    seconds: dict[str, dict[Any, float]],
-    name: str,
-    others: list[str],
+    errors: dict[str, dict[Any, float]], seconds: dict[str, dict[Any, float]], name: str, others: list[str]
 ) -> str:
     """Say at which places no fit of the others, at any place, has both less error and less time."""
     rivals = [(errors[o][place], seconds[o][place]) for o in others for place in errors.get(o, {})]

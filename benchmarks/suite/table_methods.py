@@ -113,9 +113,7 @@ def _ebm(terms: Terms) -> Any:
 
 TABLE_METHODS: dict[str, TableMethod] = {
     OURS: TableMethod(
-        "gramian",
-        "`TabularRegressor()` or `TabularClassifier()`: every parameter at its default",
-        _gramian(),
+        "gramian", "`TabularRegressor()` or `TabularClassifier()`: every parameter at its default", _gramian()
     ),
     FAST: TableMethod(
         "gramian, fast", 'the same with `effort="fast"`', _gramian(effort="fast"), ranked=False

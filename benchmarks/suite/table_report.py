@@ -14,17 +14,7 @@ from suite.results import Line
 from suite.table_methods import BEST, OURS, REFERENCE, TABLE_METHODS
 from suite.table_pictures import errors_and_ranks, fit_times, overview
 from suite.table_sets import BINARY, LEAST_OF_CLASS, MULTICLASS, REGRESSION
-from suite.table_summary import (
-    NO_WORSE,
-    Tables,
-    bar,
-    kinds,
-    lost,
-    ok,
-    places,
-    rows_of,
-    was_busy,
-)
+from suite.table_summary import NO_WORSE, Tables, bar, kinds, lost, ok, places, rows_of, was_busy
 
 #: Where another page shows the ranks.
 MARKED = re.compile(r"(<!-- measured: tables -->).*?(<!-- end -->)", re.DOTALL)

@@ -80,5 +80,5 @@ LAWS: dict[str, Any] = {
     "held-out errors": (
         held_out_errors_are_those_of_refits,
         lambda case: case.estimator == "KernelRidgeCV" and kernels.is_plainly_exact(case),
-    ),
+    )
 }

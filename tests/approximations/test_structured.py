@@ -167,11 +167,7 @@ def test_bad_input(X, call, message):
 
 
 def test_budgets_bind(X):
-    for a in (
-        gm.BlockDiagonal(n_blocks=1),
-        LowRankPlusBlocks(n_blocks=1),
-        ClusteredLowRank(n_blocks=1),
-    ):
+    for a in (gm.BlockDiagonal(n_blocks=1), LowRankPlusBlocks(n_blocks=1), ClusteredLowRank(n_blocks=1)):
         with pytest.raises(gm.BudgetError, match=r"memory_budget=1 MB is too small for .*n_blocks=1"):
             a.set_params(memory_budget="1MB").fit(X)
 

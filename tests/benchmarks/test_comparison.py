@@ -147,11 +147,7 @@ class Singular(Shifted):
 def test_failed_candidates_are_counted_and_passed_over(monkeypatch):
     monkeypatch.setattr("gramian.comparison.equal_time.MOST_CANDIDATES", 4)
     found = search(
-        contender_of(lambda settings, size, shape: Singular(**settings)),
-        X,
-        X[:, 0],
-        REGRESSION,
-        seconds=9,
+        contender_of(lambda settings, size, shape: Singular(**settings)), X, X[:, 0], REGRESSION, seconds=9
     )
     assert (found.tried, found.failed, found.settings) == (4, 3, {"shift": 0.0})
     monkeypatch.setattr(Singular, "best", 99.0)

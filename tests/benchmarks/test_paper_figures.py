@@ -8,9 +8,7 @@ import pytest
 import gramian as gm
 from gramian.data import load_dataset
 
-pytestmark = [
-    pytest.mark.data,
-]
+pytestmark = [pytest.mark.data]
 
 
 def unit_box(X, low=0.0):
@@ -50,10 +48,7 @@ def test_meka_on_ijcnn1():
 
 @pytest.mark.parametrize(
     ("name", "box", "gamma", "rank", "n_blocks", "alpha", "bar"),
-    [
-        ("wine", False, 2.0**-10, 128, 3, 2.0**-4, 0.740),
-        ("cpusmall", True, 4.0, 256, 5, 2.0**-4, 6.2),
-    ],
+    [("wine", False, 2.0**-10, 128, 3, 2.0**-4, 0.740), ("cpusmall", True, 4.0, 256, 5, 2.0**-4, 6.2)],
 )
 @pytest.mark.filterwarnings("ignore:Columns .* differ in scale")  # as in the paper
 def test_kernel_ridge_with_meka(name, box, gamma, rank, n_blocks, alpha, bar):

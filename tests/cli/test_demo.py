@@ -193,10 +193,7 @@ def test_without_matplotlib_the_text_still_comes(tmp_path, monkeypatch, capsys, 
 
 def test_table_is_aligned_and_admits_what_it_does_not_know():
     lines = table(
-        [
-            Result("a", 1000, 0.98765, 1.25, 0.05, 2.5e8),
-            Result("longer", 5, 15.0, 100.0, 20.0, float("nan")),
-        ],
+        [Result("a", 1000, 0.98765, 1.25, 0.05, 2.5e8), Result("longer", 5, 15.0, 100.0, 20.0, float("nan"))],
         "error",
     ).splitlines()
     assert lines[0].split()[:3] == ["model", "rows", "error"]

@@ -220,10 +220,7 @@ def test_names(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "text"),
     [
-        (
-            "Paris\nRome",
-            "column 'city' holds text (such as 'Paris'), first in row 0 (from 0). Encode it",
-        ),
+        ("Paris\nRome", "column 'city' holds text (such as 'Paris'), first in row 0 (from 0). Encode it"),
         ("1\n?", "column 'city' holds text (such as '?')"),
         ("2024-01-01\n2024-01-02", "column 'city' holds dates or times (date32[day]). Turn it into numbers"),
         ("2024-01-01 10:00\n2024-01-02 11:00", "column 'city' holds dates or times (timestamp"),

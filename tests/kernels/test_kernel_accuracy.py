@@ -23,19 +23,13 @@ FAMILIES: dict[str, tuple[Callable[[float], Kernel], Callable[[np.ndarray], np.n
     "gaussian": (gm.Gaussian, lambda t: np.exp(-t / 2)),
     "exponential": (gm.Exponential, lambda t: np.exp(-np.sqrt(t))),
     "matern12": (lambda e: gm.Matern(e, nu=0.5), lambda t: np.exp(-np.sqrt(t))),
-    "matern32": (
-        lambda e: gm.Matern(e, nu=1.5),
-        lambda t: (1 + np.sqrt(3 * t)) * np.exp(-np.sqrt(3 * t)),
-    ),
+    "matern32": (lambda e: gm.Matern(e, nu=1.5), lambda t: (1 + np.sqrt(3 * t)) * np.exp(-np.sqrt(3 * t))),
     "matern52": (
         lambda e: gm.Matern(e, nu=2.5),
         lambda t: (1 + np.sqrt(5 * t) + 5 * t / 3) * np.exp(-np.sqrt(5 * t)),
     ),
     "rq slow": (lambda e: gm.RationalQuadratic(e, shape=0.02), lambda t: (1 + t / 0.04) ** -0.02),
-    "rq fast": (
-        lambda e: gm.RationalQuadratic(e, shape=1e6),
-        lambda t: np.exp(-1e6 * np.log1p(t / 2e6)),
-    ),
+    "rq fast": (lambda e: gm.RationalQuadratic(e, shape=1e6), lambda t: np.exp(-1e6 * np.log1p(t / 2e6))),
     "cauchy": (Cauchy, lambda t: 1 / (1 + t)),
     "laplacian": (gm.Laplacian, lambda t: np.exp(-t)),
 }

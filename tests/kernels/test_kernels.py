@@ -12,16 +12,7 @@ import scipy.sparse as sp
 
 import gramian as gm
 from gramian.exceptions import InputError
-from gramian.kernels import (
-    Cauchy,
-    Cosine,
-    Kernel,
-    OnFeatures,
-    PoweredExponential,
-    Product,
-    Scaled,
-    Sum,
-)
+from gramian.kernels import Cauchy, Cosine, Kernel, OnFeatures, PoweredExponential, Product, Scaled, Sum
 from gramian.kernels.columns import is_thin
 
 D = 5

@@ -184,10 +184,7 @@ def test_models_are_fitted_learned_and_saved(kernel: gm.Kernel, tmp_path: Path) 
 
 ROWS = np.ones((4, 2))
 ERRORS: list[tuple[Callable[[], object], str]] = [
-    (
-        lambda: PoweredExponential(p=2.5, q=1.0),
-        r"p=2.5 and q=1.0 are out of range: .* for 0 < q <= p <= 2",
-    ),
+    (lambda: PoweredExponential(p=2.5, q=1.0), r"p=2.5 and q=1.0 are out of range: .* for 0 < q <= p <= 2"),
     (lambda: PoweredExponential(p=0.5, q=1.0), "p=0.5 and q=1.0 are out of range"),
     (lambda: PoweredExponential(p=0), "p=0 must be a positive, finite number"),
     (lambda: PoweredExponential(q="a"), "q='a' must be a positive, finite number"),

@@ -86,11 +86,7 @@ def test_support_vectors_are_judged_by_their_loss(loss):
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [
-        gm.KernelRidge(metric="diagonal"),
-        gm.KernelRidgeClassifier(metric=QUICK),
-        gm.KernelSVC(metric=QUICK),
-    ]
+    [gm.KernelRidge(metric="diagonal"), gm.KernelRidgeClassifier(metric=QUICK), gm.KernelSVC(metric=QUICK)]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

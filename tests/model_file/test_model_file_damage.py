@@ -149,10 +149,7 @@ EDITS: dict[str, tuple[Any, str]] = {
         lambda m, h: learned(h)["predictor_"]["parts"]["dtype"].update(dtype="int8"),
         "tiles are stored as int8; expected float32 or float64",
     ),
-    "names": (
-        lambda m, h: h["estimator"].update(feature_names=["a"]),
-        "1 feature names; expected 4",
-    ),
+    "names": (lambda m, h: h["estimator"].update(feature_names=["a"]), "1 feature names; expected 4"),
     "intercept": (
         lambda m, h: put(m, h, learned(h)["intercept_"]["array"], np.zeros(3)),
         "do not make a model",

@@ -375,11 +375,7 @@ EDITS: dict[str, tuple[str, Any, str]] = {
         lambda h, m: learned(h).update(dtype=1),
         "'dtype' is not something that a FastKernelClassifier learns",
     ),
-    "field": (
-        "fast",
-        lambda h, m: learned(h)["predictor_"]["parts"].update(more=1),
-        "do not make a model",
-    ),
+    "field": ("fast", lambda h, m: learned(h)["predictor_"]["parts"].update(more=1), "do not make a model"),
     "missing": ("fast", lambda h, m: learned(h).pop("predictor_"), "do not make a model"),
     "features": ("fast", lambda h, m: h["estimator"].update(n_features=7), "do not make a model"),
 }

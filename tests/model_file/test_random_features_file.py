@@ -109,21 +109,13 @@ DAMAGE = {
         {"frequencies": np.ones((5, 500))},
         "a map takes 5 features|the partition takes rows of",
     ),
-    "dtype": (
-        RandomFourier(),
-        {"tile_dtype": "float32"},
-        "an explicit map gives float64; expected float32",
-    ),
+    "dtype": (RandomFourier(), {"tile_dtype": "float32"}, "an explicit map gives float64; expected float32"),
     "infinite": (
         RandomFourier(),
         {"amplitudes": np.array([np.inf])},
         "'amplitudes' of a FourierColumns holds NaN or infinity",
     ),
-    "unknown": (
-        RandomFourier(),
-        {"kind": "Sines"},
-        "the part 'Sines' is not one of",
-    ),
+    "unknown": (RandomFourier(), {"kind": "Sines"}, "the part 'Sines' is not one of"),
     "field": (RandomFourier(), {"fields": {"size": 3}}, "FourierColumns do not fit together"),
     "order": (
         Fastfood(),

@@ -178,9 +178,7 @@ CASES: dict[str, Case] = {
     "ensemble of nystroms": Case(of(gm.EnsembleNystrom, gamma=2.0, rank=100), "100MB", beside=stored),
     "block basis": Case(of(gm.BlockBasis, gamma=2.0, rank=60, n_blocks=10), "150MB", beside=stored),
     "block basis, sampled": Case(
-        of(gm.BlockBasis, gamma=2.0, rank=20, n_blocks=8, core="sampled"),
-        "200MB",
-        beside=stored,
+        of(gm.BlockBasis, gamma=2.0, rank=20, n_blocks=8, core="sampled"), "200MB", beside=stored
     ),
     "block diagonal": Case(of(gm.BlockDiagonal, gamma=2.0, rank=100), "100MB", beside=stored),
     "low rank plus blocks": Case(

@@ -59,10 +59,7 @@ class TestBudget:
     @pytest.mark.parametrize(
         ("budget", "text"),
         [
-            (
-                "lots",
-                "memory_budget='lots' is not a size. Give bytes as a number or a string",
-            ),
+            ("lots", "memory_budget='lots' is not a size. Give bytes as a number or a string"),
             ("", "memory_budget='' is not a size"),
             ("-5MB", "is not a size"),
             ("1,5GB", "is not a size"),

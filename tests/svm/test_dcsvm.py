@@ -252,12 +252,7 @@ class TestLevels:
         kernel, most = gm.Gaussian(0.3), np.full(600, 10.0)
         found = cluster_rows(X, kernel, 60, 3, np.random.default_rng(0), Engine(1))
         X, y = X[found.order], y[found.order]
-        options = {
-            "equality": equality,
-            "tol": 1e-5,
-            "max_iter": 200,
-            "memory_bytes": 10**8,
-        }
+        options = {"equality": equality, "tol": 1e-5, "max_iter": 200, "memory_bytes": 10**8}
         gram = Gram(X, kernel, np.float64, Engine(2))
         answers = [
             climb(gram, y, most, levels, rng=np.random.default_rng(0), **options)

@@ -15,15 +15,8 @@ from gramian.data import load_dataset
 from gramian.svm.classifier import KernelSVC
 from gramian.svm.regressor import KernelSVR
 
-ESTIMATORS = [
-    KernelSVC(),
-    KernelSVR(loss="squared_epsilon_insensitive", approximation="nystrom"),
-]
-OTHERS = [
-    *ESTIMATORS,
-    KernelSVC(loss="hinge", class_weight="balanced"),
-    KernelSVR(fit_intercept=False),
-]
+ESTIMATORS = [KernelSVC(), KernelSVR(loss="squared_epsilon_insensitive", approximation="nystrom")]
+OTHERS = [*ESTIMATORS, KernelSVC(loss="hinge", class_weight="balanced"), KernelSVR(fit_intercept=False)]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

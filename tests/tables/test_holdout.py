@@ -180,10 +180,7 @@ def test_text_that_is_no_time_is_explained(texts: list[str], match: str) -> None
         ({"time": np.r_[np.arange(399.0), np.nan]}, r"time has no value in row 399"),
         ({"time": np.r_[np.arange(399.0), np.inf]}, r"time has infinity in row 399"),
         ({"time": np.ones(400)}, "time is the same in all rows"),
-        (
-            {"time": "group"},
-            r"time holds text \('g\d\d'\), which cannot be read as dates\. Pass",
-        ),
+        ({"time": "group"}, r"time holds text \('g\d\d'\), which cannot be read as dates\. Pass"),
         ({"time": np.arange(400), "groups": "group"}, "groups and time are both given"),
     ],
 )

@@ -55,10 +55,7 @@ def test_a_streamed_model_counts_the_rows_that_judged_it_first(monkeypatch: pyte
     ("weights", "expected"),
     [
         (Calibration(0.5, 0.25), "0.5 v + 0.25 L(v) (values v of the ridge models, their log odds L(v)"),
-        (
-            Calibration(2.0, boosting=0.5),
-            "2 v + 0.5 h (values v of the ridge models, log odds h of",
-        ),
+        (Calibration(2.0, boosting=0.5), "2 v + 0.5 h (values v of the ridge models, log odds h of"),
     ],
 )
 def test_log_odds_name_the_terms_that_are_there(weights: Calibration, expected: str) -> None:

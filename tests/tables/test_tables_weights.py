@@ -79,8 +79,7 @@ def test_weights_of_targets(how: str) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.lists(st.tuples(st.integers(-5, 5), st.integers(1, 4)), min_size=1, max_size=12),
-    st.floats(0.0, 1.0),
+    st.lists(st.tuples(st.integers(-5, 5), st.integers(1, 4)), min_size=1, max_size=12), st.floats(0.0, 1.0)
 )
 def test_weighted_quantiles_and_distributions_are_those_of_repeats(
     pairs: list[tuple[int, int]], q: float

@@ -17,8 +17,7 @@ def column(text: list[str]) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "shape",
-    ["£{:,.2f}", "{:.2f}€", "-{:.1f} kg", "{:,.2f}", "{:.3f} %", "decimal comma"],
+    "shape", ["£{:,.2f}", "{:.2f}€", "-{:.1f} kg", "{:,.2f}", "{:.3f} %", "decimal comma"]
 )
 def test_numbers_as_people_write_them_are_named(shape: str) -> None:
     if shape == "decimal comma":

@@ -18,11 +18,7 @@ from gramian.compression.block_choice import BlockTrials, Build
 from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.rank_sharing import DEFAULT_RANK, Size, asked_size
-from gramian.compression.recompression import (
-    leave_diagonal,
-    recompress_core,
-    recompression_bytes,
-)
+from gramian.compression.recompression import leave_diagonal, recompress_core, recompression_bytes
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import BudgetError, InputError
 from gramian.landmarks.partition import Partition, fit_partition

@@ -166,12 +166,7 @@ class ClusteredLowRankBuilder(Builder):
 
 
 def clustered_low_rank(
-    matrix: Any,
-    rank: int,
-    *,
-    n_blocks: int = 10,
-    labels: Array | None = None,
-    rng: np.random.Generator,
+    matrix: Any, rank: int, *, n_blocks: int = 10, labels: Array | None = None, rng: np.random.Generator
 ) -> BlockOperator:
     r"""Return A ≈ U (UᵀAU) Uᵀ for a given symmetric matrix, such as the adjacency matrix of a graph.
 

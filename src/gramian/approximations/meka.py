@@ -17,12 +17,7 @@ from gramian.compression.builder import Builder, BuildSettings, block_members, c
 from gramian.compression.features import FeatureMap
 from gramian.compression.projection_core import projection_core
 from gramian.compression.rank_sharing import Size
-from gramian.compression.recompression import (
-    LEFT_OVER,
-    LEFT_OVER_AFTER,
-    recompress_core,
-    recompression_bytes,
-)
+from gramian.compression.recompression import LEFT_OVER, LEFT_OVER_AFTER, recompress_core, recompression_bytes
 from gramian.compression.sampled_core import sampled_core
 from gramian.data.source import RowSource
 from gramian.exceptions import InputError

@@ -173,9 +173,7 @@ class MultiResolutionBuilder(Builder):
                 strict=True,
             )
 
-            def build(
-                task: tuple[IntArray, np.random.Generator, tuple[Basis, ...]],
-            ) -> Basis:
+            def build(task: tuple[IntArray, np.random.Generator, tuple[Basis, ...]]) -> Basis:
                 members, stream, above = task
                 return self.block_basis(sample[members], replace(settings, rng=stream), *above)
 

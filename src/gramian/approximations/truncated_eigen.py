@@ -151,10 +151,7 @@ class TruncatedEigenBuilder(Builder):
         keep = found.values > rank_cutoff(settings.dtype) * found.values.max(initial=0.0)
         vectors = found.vectors[:, keep] / np.sqrt(found.values[keep])
         root = Basis.of_columns(points, vectors, settings.kernel, settings.dtype, found.values[keep])
-        notes = {
-            "largest residual": found.residual,
-            "passes over K": found.passes,
-        }
+        notes = {"largest residual": found.residual, "passes over K": found.passes}
         return FeatureMap.lone(root, partition, settings.kernel, notes)
 
     def build(

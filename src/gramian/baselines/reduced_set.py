@@ -44,13 +44,7 @@ class ReducedSet:
 
 
 def reduced_set(
-    support: Array,
-    coefficients: Array,
-    gamma: float,
-    n_units: int,
-    *,
-    n_starts: int = 4,
-    n_steps: int = 20,
+    support: Array, coefficients: Array, gamma: float, n_units: int, *, n_starts: int = 4, n_steps: int = 20
 ) -> ReducedSet:
     r"""Approximate ψ = Σ_i α_i φ(x_i) by ``n_units`` units, one after the other, for k = exp(−γ‖x − z‖²).
 

@@ -115,11 +115,7 @@ def fit(
         clock.lap("train")
         save(outcome.model, out, notes=notes)
         clock.lap("save")
-        outcome.seconds = {
-            "read": clock.seconds["read"],
-            **outcome.seconds,
-            "save": clock.seconds["save"],
-        }
+        outcome.seconds = {"read": clock.seconds["read"], **outcome.seconds, "save": clock.seconds["save"]}
         print_outcome(outcome, out)
 
 
@@ -163,11 +159,7 @@ def predict(
 @app.command()
 @taking(TrainingOptions, "metric", "time_limit", "holdout")
 def plan(
-    train_file: TrainFile,
-    target: Target = None,
-    *,
-    settings: TrainingOptions,
-    traceback: Traceback = False,
+    train_file: TrainFile, target: Target = None, *, settings: TrainingOptions, traceback: Traceback = False
 ) -> None:
     """Print the sizes and bytes that a fit would take, without fitting."""
     with report_errors(traceback):

@@ -125,10 +125,7 @@ def tabular(held: TrainAndTest, rules: Rules) -> Entry:
     """Return the result of the table model, whose search is part of its fit."""
     kind = TabularClassifier if rules.task == CLASSIFICATION else TabularRegressor
     model = kind(
-        time_limit=rules.seconds,
-        memory_budget=rules.memory,
-        random_state=rules.seed,
-        n_jobs=rules.threads,
+        time_limit=rules.seconds, memory_budget=rules.memory, random_state=rules.seed, n_jobs=rules.threads
     )
     measured, told = measured_fit(model, held, rules)
     found = model.search_

@@ -75,8 +75,7 @@ class TrainingOptions(CellOptions):
     )
     memory: Memory = "1GB"
     standardize: Annotated[
-        bool,
-        typer.Option(help=f"Scale features to mean 0 and deviation 1. --no-standardize {PLAIN.lower()}"),
+        bool, typer.Option(help=f"Scale features to mean 0 and deviation 1. --no-standardize {PLAIN.lower()}")
     ] = True
     holdout: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Share of the rows held out for the score.")

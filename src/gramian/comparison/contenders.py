@@ -227,14 +227,7 @@ _PEERS = draws_of("rbf", "laplacian")
 #: Contenders by the name used on the command line. Each searches those of the three kernels that it offers.
 CONTENDERS = {
     "gramian": Contender(
-        "gramian",
-        usual_kernel,
-        _OURS,
-        _gramian,
-        (100, 300, "auto"),
-        "auto",
-        "root rank",
-        own_search=True,
+        "gramian", usual_kernel, _OURS, _gramian, (100, 300, "auto"), "auto", "root rank", own_search=True
     ),
     "compressed": Contender(
         "gramian, compressed",

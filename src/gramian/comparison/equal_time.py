@@ -123,12 +123,7 @@ def search(
             f"{race.last_failure}. Check the rows, or give the search more seconds."
         )
     return SearchResult(
-        found.best.candidate,
-        found.best.error,
-        race.tried,
-        race.failed,
-        n_rows,
-        time.perf_counter() - began,
+        found.best.candidate, found.best.error, race.tried, race.failed, n_rows, time.perf_counter() - began
     )
 
 

@@ -54,14 +54,7 @@ class SumsCheckpoint:
         self._bases = ""
         self._every = self._since = 0
 
-    def bind(
-        self,
-        rows: Labelled,
-        plan: Plan,
-        features: FeatureMap,
-        sums: RidgeSums,
-        alpha: float,
-    ) -> int:
+    def bind(self, rows: Labelled, plan: Plan, features: FeatureMap, sums: RidgeSums, alpha: float) -> int:
         """Fill empty sums from the folder, if it holds any of this fit; return how many rows they cover.
 
         Raises ``InputError`` if the folder belongs to another fit, and leaves it unchanged.

@@ -149,12 +149,7 @@ class Plan(Shown):
             return f"{seconds[phase]:.2g} s" if phase in seconds else ""
 
         rows = tuple(
-            (
-                phase,
-                size(self.bytes, phase),
-                size(self.used_bytes, phase),
-                time(self.used_seconds, phase),
-            )
+            (phase, size(self.bytes, phase), size(self.used_bytes, phase), time(self.used_seconds, phase))
             for phase in dict.fromkeys([*self.bytes, *self.used_bytes, *self.used_seconds])
         )
         columns = ("phase", "predicted peak", "held at its end", "took")
@@ -162,12 +157,7 @@ class Plan(Shown):
 
 
 def make_plan(
-    builder: Builder,
-    work: Workload,
-    resources: Resources,
-    *,
-    reason: str = AS_ASKED,
-    training: bool = True,
+    builder: Builder, work: Workload, resources: Resources, *, reason: str = AS_ASKED, training: bool = True
 ) -> Plan:
     """Predict a builder's bytes and seconds, and choose chunk, sample and threads that fit the budget.
 

@@ -115,12 +115,7 @@ def recompression_bytes(n_blocks: int, landmarks: int) -> int:
 
 
 def recompress_core(
-    features: FeatureMap,
-    size: Size,
-    source: RowSource,
-    settings: BuildSettings,
-    *,
-    n_rows: int | None = None,
+    features: FeatureMap, size: Size, source: RowSource, settings: BuildSettings, *, n_rows: int | None = None
 ) -> FeatureMap:
     r"""Return the best bases and core within ``size`` of the projection core on larger bases Φ_s.
 

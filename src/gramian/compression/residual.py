@@ -148,11 +148,7 @@ class Residual:
         return ColumnSums(*total, *rows)
 
     def _subtract(
-        self,
-        tile: Float64Array,
-        F: FloatArray,
-        unit: Unit,
-        left: dict[int, tuple[IntArray, Float64Array]],
+        self, tile: Float64Array, F: FloatArray, unit: Unit, left: dict[int, tuple[IntArray, Float64Array]]
     ) -> None:
         """Subtract K̃(unit, picked) from a tile of K(unit, picked)."""
         forest = self.features.forest

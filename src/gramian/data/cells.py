@@ -272,12 +272,7 @@ def _days(value: datetime.timedelta | np.timedelta64) -> float:
 
 
 #: Conversion of one value of each kind to a number.
-_NUMBERS: dict[str, Callable[[Any], float]] = {
-    NUMERIC: _number,
-    BOOLEAN: float,
-    DATE: _day,
-    DURATION: _days,
-}
+_NUMBERS: dict[str, Callable[[Any], float]] = {NUMERIC: _number, BOOLEAN: float, DATE: _day, DURATION: _days}
 
 
 def _unreadable_error(column: str, what: str, value: object) -> InputError:

@@ -55,11 +55,7 @@ def names_of(X: RowsLike) -> tuple[str, ...] | None:
 
 
 def places_of(
-    names: Sequence[str] | None,
-    known: Sequence[str] | None,
-    model: str,
-    *,
-    unused: Collection[str] = (),
+    names: Sequence[str] | None, known: Sequence[str] | None, model: str, *, unused: Collection[str] = ()
 ) -> tuple[int, ...] | None:
     """Return the place of each column of the training rows in a table; None: as they stand.
 

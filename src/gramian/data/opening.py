@@ -98,13 +98,7 @@ def open_data(
     one_of("categorical", categorical, (REFUSE, ONEHOT))
     one_of("nan", nan, (REFUSE, DROP))
     choice = _choice(target, columns, categorical, key, like)
-    given = replace(
-        choice,
-        text=text,
-        missing=text_list("missing", missing),
-        sep=sep,
-        encoding=encoding,
-    )
+    given = replace(choice, text=text, missing=text_list("missing", missing), sep=sep, encoding=encoding)
     storage = open_storage(data, given, like)
     if like is not None and storage.n_features != like.shape[1]:
         raise InputError(

@@ -100,10 +100,7 @@ def _boosting(memory: str, data: Flats) -> Result:
     return measure_fit("HistGradientBoostingRegressor", model, data, _rmse)
 
 
-WORKERS: dict[str, Callable[[str, Flats], Result]] = {
-    "table": _gramian,
-    "table boosting": _boosting,
-}
+WORKERS: dict[str, Callable[[str, Flats], Result]] = {"table": _gramian, "table boosting": _boosting}
 
 
 def _floats(X: Array) -> Float64Array:

@@ -76,11 +76,7 @@ def run_and_read(arguments: Sequence[str], name: str, hint: str) -> dict[str, An
     Raises ``GramianError``, which begins with ``name`` and ends with ``hint``, if the process fails.
     """
     done = subprocess.run(
-        [sys.executable, *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-        env=quiet_environment(),
+        [sys.executable, *arguments], stdout=subprocess.PIPE, text=True, check=False, env=quiet_environment()
     )
     if done.returncode:
         raise GramianError(

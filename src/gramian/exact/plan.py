@@ -17,13 +17,7 @@ from gramian.exceptions import BudgetError
 NOMINAL_ITERATIONS = 50
 
 
-def exact_plan(
-    work: Workload,
-    settings: SolveSettings,
-    resources: Resources,
-    *,
-    reason: str = EXACT,
-) -> Plan:
+def exact_plan(work: Workload, settings: SolveSettings, resources: Resources, *, reason: str = EXACT) -> Plan:
     """Predict the exact solve's bytes and nominal seconds.
 
     Raises :class:`BudgetError` if the budget cannot hold a requested factor, or the vectors of an iteration.

@@ -15,11 +15,7 @@ from gramian.export.numpy_file import numpy_bytes
 from gramian.export.onnx import onnx_bytes
 
 #: For each suffix, a function from a model's description to the bytes of the file.
-TARGETS: dict[str, Callable[[Description], bytes]] = {
-    ".onnx": onnx_bytes,
-    ".py": numpy_bytes,
-    ".c": c_bytes,
-}
+TARGETS: dict[str, Callable[[Description], bytes]] = {".onnx": onnx_bytes, ".py": numpy_bytes, ".c": c_bytes}
 
 
 def export(model: BaseEstimator, path: str | os.PathLike[str]) -> None:

@@ -10,14 +10,7 @@ from gramian._typing import Array
 from gramian.exceptions import MissingPackageError
 from gramian.export.description import Description
 from gramian.export.onnx_graph import Graph
-from gramian.export.onnx_table import (
-    ML,
-    encoded_rows,
-    input_names,
-    predictions,
-    probabilities,
-    table_inputs,
-)
+from gramian.export.onnx_table import ML, encoded_rows, input_names, predictions, probabilities, table_inputs
 from gramian.fast.serving.flat import FlatPredictor
 
 #: Versions of 2021 and 2022, which every later runtime reads.

@@ -41,18 +41,9 @@ from gramian.fast.fidelity import Fidelity, rounded, warn_if_low
 from gramian.fast.frames import by_name
 from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.metric import (
-    Teacher,
-    center_and_spread,
-    gradient_outer_product,
-    metric_directions,
-)
+from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product, metric_directions
 from gramian.fast.learning.training_set import TrainingSet, together
-from gramian.fast.search import (
-    ShapeTrainer,
-    linear_shape,
-    search_shapes,
-)
+from gramian.fast.search import ShapeTrainer, linear_shape, search_shapes
 from gramian.fast.serving.compiled import single_row
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.serving.predictor import FastPredictor

@@ -27,13 +27,7 @@ from gramian.estimator.targets import NumberTargets
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import AccuracyWarning
 from gramian.gp.calibration import BandCheck, leave_one_out
-from gramian.gp.choice import (
-    Chosen,
-    choose_posterior,
-    held_out_check,
-    leave_one_out_judge,
-    near_check,
-)
+from gramian.gp.choice import Chosen, choose_posterior, held_out_check, leave_one_out_judge, near_check
 from gramian.gp.exact_mean import exact_mean
 from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
 from gramian.gp.learning import Learned, block_sizes, learn, learn_all
@@ -184,14 +178,7 @@ class _Steps:
         progress = phases("learning", unit="likelihoods")
         judge = leave_one_out_judge(source, targets, self.engine, self.rng) if judged else None
         found = learn(
-            start,
-            source,
-            targets,
-            settings,
-            engine=self.engine,
-            rng=self.rng,
-            progress=progress,
-            judge=judge,
+            start, source, targets, settings, engine=self.engine, rng=self.rng, progress=progress, judge=judge
         )
         if asked.learning_rows is not None or rows.n <= found.n_rows:
             return found
@@ -325,11 +312,7 @@ def _start(parameters: ProcessParameters, source: RowSource, rng: np.random.Gene
 
 
 def _sized(
-    parameters: ProcessParameters,
-    source: RowSource,
-    n_outputs: int,
-    kernel: Kernel,
-    rng: np.random.Generator,
+    parameters: ProcessParameters, source: RowSource, n_outputs: int, kernel: Kernel, rng: np.random.Generator
 ) -> Plan:
     use = parameters.setup.resources
     learns = parameters.optimizer is not None

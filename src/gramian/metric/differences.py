@@ -57,11 +57,7 @@ def by_differences(
 
 
 def by_switching(
-    function: Function,
-    rows: Float64Array,
-    groups: Sequence[Group],
-    low: Float64Array,
-    high: Float64Array,
+    function: Function, rows: Float64Array, groups: Sequence[Group], low: Float64Array, high: Float64Array
 ) -> Iterator[Float64Array]:
     r"""Yield what stands for the slope of each group of columns that is switched, (n, columns, outputs).
 

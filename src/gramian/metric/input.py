@@ -225,12 +225,7 @@ def _checked_metric(
 
 
 def _learn(
-    chosen: LearnedMetric,
-    setup: FitSetup,
-    rows: LabelledRows[Any],
-    models: MakeRoundModel,
-    *,
-    free: bool,
+    chosen: LearnedMetric, setup: FitSetup, rows: LabelledRows[Any], models: MakeRoundModel, *, free: bool
 ) -> tuple[Metric, tuple[Round, ...]]:
     """Return the best metric of some rounds, and the rounds; ``free`` says whether bandwidths are tried."""
     settings = chosen.settings(free=free)

@@ -193,12 +193,7 @@ def _judge(fitted: Fitted) -> float:
 
 def _round(error: float, candidate: _Candidate, undone: str, began: float) -> Round:
     return Round(
-        float(error),
-        candidate.power,
-        candidate.bandwidth,
-        False,
-        undone,
-        time.perf_counter() - began,
+        float(error), candidate.power, candidate.bandwidth, False, undone, time.perf_counter() - began
     )
 
 

@@ -65,10 +65,7 @@ class Values:
     """Converter of values to JSON and back; arrays are kept in ``arrays`` under their own names."""
 
     def __init__(
-        self,
-        arrays: dict[str, Array],
-        room: AllowedBytes | None = None,
-        names: dict[int, str] | None = None,
+        self, arrays: dict[str, Array], room: AllowedBytes | None = None, names: dict[int, str] | None = None
     ) -> None:
         self.arrays, self.room = arrays, room or AllowedBytes()
         self._names: dict[int, str] = {} if names is None else names

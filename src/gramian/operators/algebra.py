@@ -67,11 +67,7 @@ class ArrowheadAlgebra(Algebra):
     """
 
     def __init__(
-        self,
-        levels: Sequence[BasisLevel],
-        parents: Sequence[IntArray],
-        engine: Engine,
-        direct_limit: int,
+        self, levels: Sequence[BasisLevel], parents: Sequence[IntArray], engine: Engine, direct_limit: int
     ) -> None:
         self._levels = levels
         self._engine = engine

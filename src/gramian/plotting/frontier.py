@@ -282,10 +282,7 @@ class FrontierDisplay:
         tidy(axes)
         by_cost, by_error = log and bool((self.cost > 0).all()), log and bool((self.error > 0).all())
         # Leave room for the names beside the points.
-        right, top = (
-            padded(self.cost, log=by_cost, share=0.1),
-            padded(self.error, log=by_error, share=0.1),
-        )
+        right, top = (padded(self.cost, log=by_cost, share=0.1), padded(self.error, log=by_error, share=0.1))
         scale_axis(axes, "x", right, unit=self.cost_unit, log=by_cost)
         scale_axis(axes, "y", top, unit=self.error_unit, log=by_error)
         name_axes(axes, self.cost_name, self.error_name)

@@ -24,17 +24,7 @@ from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows, bound
 from gramian.metric.input import Input
-from gramian.plotting.canvas import (
-    COLOURS,
-    NOTE_SIZE,
-    QUIET,
-    caption,
-    name_axes,
-    padded,
-    panel,
-    pyplot,
-    tidy,
-)
+from gramian.plotting.canvas import COLOURS, NOTE_SIZE, QUIET, caption, name_axes, padded, panel, pyplot, tidy
 from gramian.plotting.labels import Curve, label_curves
 from gramian.plotting.scales import scale_axis, text_of
 from gramian.ridge.cross_validation import KernelRidgeCV
@@ -195,12 +185,7 @@ class SpectrumDisplay:
             self.lines_ += axes.plot(*curve, color=colour, linewidth=width, label=name, zorder=3)
         self._draw_marks()
         label_curves(
-            axes,
-            [s[0] for s in spectra],
-            curves,
-            [QUIET, ORANGE],
-            beside=self._guides(),
-            size=NOTE_SIZE + 1,
+            axes, [s[0] for s in spectra], curves, [QUIET, ORANGE], beside=self._guides(), size=NOTE_SIZE + 1
         )
         sample = f"{self.n_rows:,} rows"
         if self.n_rows < self.n_all:

@@ -100,9 +100,7 @@ def of_blocks(blocks: BlockSizes) -> Iterator[Picture]:
         ax.grid(False, axis="x")
         spread = f"{sizes.min():,}" + (f" to {sizes.max():,}" if sizes.min() < sizes.max() else " each")
         yield draw_svg(
-            figure,
-            f"Blocks: {name}",
-            f"{len(sizes):,} blocks, {what} {spread}, {sizes.sum():,} together.",
+            figure, f"Blocks: {name}", f"{len(sizes):,} blocks, {what} {spread}, {sizes.sum():,} together."
         )
 
 

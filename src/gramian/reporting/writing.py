@@ -32,14 +32,7 @@ from gramian.reporting.effects import of_effects, segments
 from gramian.reporting.inspected import rows_to_inspect
 from gramian.reporting.judging import Judgement, judge
 from gramian.reporting.model_page import both_sides, judged_facts, tiles_of
-from gramian.reporting.pictures import (
-    of_blocks,
-    of_importances,
-    of_path,
-    of_phases,
-    of_spectrum,
-    stated_by,
-)
+from gramian.reporting.pictures import of_blocks, of_importances, of_path, of_phases, of_spectrum, stated_by
 from gramian.reporting.prediction_pictures import of_predictions, of_shares, of_trials
 from gramian.summary.html import facts_table, grid_table
 from gramian.tables.serving import TableServer

@@ -46,14 +46,7 @@ from gramian.ridge.kernel_sums import NumberRows
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.scoring import Scorer, warn_at_edge
-from gramian.selection.automatic import (
-    AUTO,
-    automatic,
-    chosen_kernel,
-    is_auto,
-    refuse_far_rows,
-    usual_setup,
-)
+from gramian.selection.automatic import AUTO, automatic, chosen_kernel, is_auto, refuse_far_rows, usual_setup
 from gramian.selection.penalties import USUAL_ALPHAS, mean_diagonal, penalty_grid
 
 REFINE = ("lengthscale", "lengthscales")

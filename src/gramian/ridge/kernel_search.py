@@ -243,14 +243,7 @@ def refine(
     score = _rank(scores)
     kept = score > best.score
     report = Refinement(
-        found.kernel,
-        found.before,
-        found.after,
-        found.n_rows,
-        found.evaluations,
-        alphas,
-        scores.values,
-        kept,
+        found.kernel, found.before, found.after, found.n_rows, found.evaluations, alphas, scores.values, kept
     )
     return (BestKernel(score, scores, alphas, best.number, make()) if kept else best), report
 

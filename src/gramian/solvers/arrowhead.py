@@ -272,11 +272,7 @@ def _sibling_groups(forest: Forest, level: slice) -> list[range]:
 
 
 def _eliminate_siblings(
-    forest: Forest,
-    group: range,
-    sums: Sequence[NodeSums],
-    updates: dict[int, _Update],
-    alpha: float,
+    forest: Forest, group: range, sums: Sequence[NodeSums], updates: dict[int, _Update], alpha: float
 ) -> tuple[list[_Eliminated], float, Float64Array | None]:
     """Factor the nodes of one parent; return also the jitter and Σ Y_bᵀY_b for their ancestors."""
     width = forest.path_rank(group.start)

@@ -37,11 +37,7 @@ class CoupledCore:
     """
 
     def __init__(
-        self,
-        values: Array | Mapping[tuple[int, int], Array],
-        ranks: Sequence[int],
-        *,
-        psd: bool = False,
+        self, values: Array | Mapping[tuple[int, int], Array], ranks: Sequence[int], *, psd: bool = False
     ) -> None:
         self.ranks = tuple(int(r) for r in ranks)
         self.psd = bool(psd)

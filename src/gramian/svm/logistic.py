@@ -10,12 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
-from gramian.estimator.answers import (
-    class_labels,
-    decision_values,
-    log_probabilities,
-    probabilities,
-)
+from gramian.estimator.answers import class_labels, decision_values, log_probabilities, probabilities
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes

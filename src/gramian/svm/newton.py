@@ -219,10 +219,7 @@ def newton_evidence(model: AsksForNewton) -> Evidence:
 
 
 def class_task(
-    parameters: NewtonParameters,
-    rows: LabelledRows[Any],
-    problem: Problem,
-    start: Float64Array | None = None,
+    parameters: NewtonParameters, rows: LabelledRows[Any], problem: Problem, start: Float64Array | None = None
 ) -> NewtonTask:
     """Return the task for rows with class labels; ``start`` are intercepts to begin with."""
     signs = Signs.of(rows.targets)

@@ -21,10 +21,7 @@ from gramian.estimator.sample_weights import relative_weights
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
 from gramian.tables.base import TabularModel
-from gramian.tables.compression import (
-    FastTabularClassifier,
-    compressed_classifier,
-)
+from gramian.tables.compression import FastTabularClassifier, compressed_classifier
 from gramian.tables.effort import DEFAULT
 from gramian.tables.encoded import warn_of_order
 from gramian.tables.holdout import HoldOut

@@ -16,15 +16,7 @@ from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
 from gramian.data.names import names_of, places_of
 from gramian.data.tables import TableBlock, TableSource, as_table
 from gramian.exceptions import InputError, did_you_mean, listed
-from gramian.tables.column import (
-    CYCLE,
-    LEVELS,
-    Column,
-    Feature,
-    LevelLookup,
-    LevelMeans,
-    refuse_infinity,
-)
+from gramian.tables.column import CYCLE, LEVELS, Column, Feature, LevelLookup, LevelMeans, refuse_infinity
 from gramian.tables.column_statistics import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, ColumnStatistics
 from gramian.tables.dates import WEEKDAY
 from gramian.tables.subset import SubsetTable

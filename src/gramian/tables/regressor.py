@@ -28,10 +28,7 @@ from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.tables.base import TabularModel
-from gramian.tables.compression import (
-    FastTabularRegressor,
-    compressed_regressor,
-)
+from gramian.tables.compression import FastTabularRegressor, compressed_regressor
 from gramian.tables.effort import DEFAULT
 from gramian.tables.encoded import warn_of_order
 from gramian.tables.holdout import HoldOut

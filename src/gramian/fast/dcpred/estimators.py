@@ -14,12 +14,7 @@ from gramian._checks import positive_number
 from gramian._numerics import narrowed
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
-from gramian.estimator.answers import (
-    PREDICT_ROWS,
-    class_labels,
-    decision_values,
-    predicted_numbers,
-)
+from gramian.estimator.answers import PREDICT_ROWS, class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes, labelled_numbers

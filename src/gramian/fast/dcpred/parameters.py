@@ -53,11 +53,7 @@ class DCPredParameters:
 
     @classmethod
     def of(
-        cls,
-        model: AsksForDCPred,
-        cost: float,
-        losses: tuple[str, ...] = LOSSES,
-        phases: Phases = silent,
+        cls, model: AsksForDCPred, cost: float, losses: tuple[str, ...] = LOSSES, phases: Phases = silent
     ) -> Self:
         """Return the parameters of an estimator; ``cost`` is C, and ``losses`` are those that it may have."""
         kernel = KernelParameters.given(model)

@@ -88,9 +88,7 @@ class DCPredSettings:
         narrow = np.dtype(np.float32 if small or source.shape[0] > FLOAT64_ROWS else np.float64)
         leaves = int(np.clip(n_used // ROWS_PER_LEAF, 1, MOST_LEAVES))
         return replace(
-            self,
-            n_leaves=self.n_leaves or leaves,
-            dtype=narrow if self.dtype is None else self.dtype,
+            self, n_leaves=self.n_leaves or leaves, dtype=narrow if self.dtype is None else self.dtype
         )
 
 

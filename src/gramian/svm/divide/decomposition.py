@@ -97,13 +97,7 @@ class SolutionWork:
 
 
 def refine(
-    gram: Gram,
-    dual: Dual,
-    *,
-    tol: float,
-    max_iter: int,
-    memory_bytes: int,
-    rng: np.random.Generator,
+    gram: Gram, dual: Dual, *, tol: float, max_iter: int, memory_bytes: int, rng: np.random.Generator
 ) -> SolutionWork:
     """Minimise ½uᵀKu − yᵀu over the box, starting from ``dual`` and updating it; the equality keeps Σu.
 

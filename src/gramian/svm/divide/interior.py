@@ -44,11 +44,7 @@ class InteriorPoint:
 
 
 def interior_point(
-    quadratic: Quadratic,
-    linear: Float64Array,
-    width: Float64Array,
-    total: float | None,
-    tol: float,
+    quadratic: Quadratic, linear: Float64Array, width: Float64Array, total: float | None, tol: float
 ) -> InteriorPoint:
     """Minimise ½xᵀKx + cᵀx over 0 ≤ x ≤ width, with Σx = total unless it is None.
 

@@ -70,11 +70,7 @@ class ExactUnseen:
     engine: Engine
 
     def of_folds(
-        self,
-        points: IntArray,
-        folds: tuple[IntArray, ...],
-        coefficients: Float64Array,
-        offsets: Float64Array,
+        self, points: IntArray, folds: tuple[IntArray, ...], coefficients: Float64Array, offsets: Float64Array
     ) -> ExactUnseen:
         """Return models of the same kernel without these folds."""
         return replace(self, points=points, folds=folds, coefficients=coefficients, offsets=offsets)
