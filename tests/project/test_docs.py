@@ -68,7 +68,6 @@ def with_snippets():
             yield pytest.param(page, marks=marks, id=name_of(page))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", list(with_snippets()))
 def test_snippets_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
