@@ -209,6 +209,15 @@ def test_rows_without_a_target_give_seconds_alone(tmp_path: Path) -> None:
     assert "no scores no targets were given" in said
 
 
+def test_a_feature_as_the_target_is_refused(tmp_path: Path) -> None:
+    path = saved(gm.KernelRidge(0.1, gamma=0.3), tmp_path, REGRESSION, "price")
+    REGRESSION.to_csv(tmp_path / "rows.csv", index=False)
+    said = bad("report", path, "--data", tmp_path / "rows.csv", "--target", NAMES[0])
+    assert (
+        f"--target {NAMES[0]} is a column that the model predicts from. Pass the column of the true" in said
+    )
+
+
 def test_without_matplotlib_the_command_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(gm.KernelRidge(0.1, gamma=0.3), tmp_path, REGRESSION, "price")
     monkeypatch.setitem(sys.modules, "matplotlib", None)

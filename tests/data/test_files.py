@@ -170,6 +170,15 @@ def test_svmlight(tmp_path, suffix):
     assert read_table(path).X.shape == (5, 3)  # zeros at the end of a row are not written
 
 
+@pytest.mark.parametrize("name", ["p.csv", "p.csv.gz", "p.parquet"])
+def test_booleans_are_written_as_their_labels_are_named(tmp_path, name):
+    write_predictions(tmp_path / name, {"x": np.arange(3.0), "label": np.array([True, False, True])})
+    found = read_table(tmp_path / name, target="label").y
+    assert (found.dtype, found.tolist()) == (bool, [True, False, True])
+    if name != "p.parquet":
+        assert pd.read_csv(tmp_path / name, dtype=str).label.tolist() == ["True", "False", "True"]
+
+
 def test_predictions_round_trip(tmp_path):
     columns = {"file": np.array([0.1, 0.2], np.float32), "label, text": np.array(["a,b", 'c"d'], object)}
     for name in ("p.csv", "p.csv.gz", "p.parquet"):

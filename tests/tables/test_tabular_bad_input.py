@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import gramian as gm
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning, BudgetError, InputError
+from gramian.tables.training.model_factory import ModelFactory
 
 QUICK: dict[str, Any] = {
     "kernel": "laplacian",
@@ -271,3 +272,15 @@ def test_coverage_that_the_held_out_rows_are_too_few_for() -> None:
     assert model.predict_interval(X, N / (N + 1)).shape == (N, 2)
     with pytest.raises(InputError, match=rf"coverage=0\.99 needs 99 held-out rows, but there were {N}"):
         model.predict_interval(X, 0.99)
+
+
+def test_a_budget_below_the_smallest_model_is_told_before_larger_ones_are_planned(monkeypatch):
+    plans, plan = [], ModelFactory.plan
+    monkeypatch.setattr(ModelFactory, "plan", lambda *a, **k: plans.append(1) or plan(*a, **k))
+    X = np.random.default_rng(0).standard_normal((700, 400))
+    model = gm.TabularRegressor(
+        time_limit=30, effort="fast", include=(), memory_budget="600kB", random_state=0
+    )
+    with pytest.raises(BudgetError, match="too small for the smallest model of 700 rows"):
+        model.fit(X, X[:, 0])
+    assert len(plans) <= 10  # 45, of which each looks at rows of all columns

@@ -80,8 +80,12 @@ def rows_for(
     has it. A column of a CSV file is text or numbers as in training, whatever its cells look like.
     Columns that the model was not trained on are left out, and the command says which.
     """
-    rows = _rows_for(path, model, notes, cells, target)
     first = model[0] if isinstance(model, Pipeline) else model
+    if target is not None and target in getattr(first, "feature_names_in_", ()):
+        raise InputError(
+            f"--target {target} is a column that the model predicts from. Pass the column of the true values."
+        )
+    rows = _rows_for(path, model, notes, cells, target)
     if hasattr(first, "feature_names_in_"):
         known = set(first.feature_names_in_)
         more = [name for name in rows.storage.left_out if name not in known]

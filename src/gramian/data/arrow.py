@@ -49,16 +49,20 @@ def pyarrow_package() -> Any:
 def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str, Array]], None]]:
     """Yield a function that writes named columns block by block, as Parquet or CSV depending on ``path``."""
     pa = pyarrow_package()
-    packed = path.name.lower().endswith(".gz")
+    packed, parquet = path.name.lower().endswith(".gz"), path.name.lower().endswith(".parquet")
     writer: Any = None
     # Unlike Arrow's own stream, this one leaves the file open at the end.
     with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) if packed else nullcontext(file) as stream:
 
         def write(columns: Mapping[str, Array]) -> None:
             nonlocal writer
-            table = pa.table({name: pa.array(values) for name, values in columns.items()})
+            # Arrow's CSV has "true", which most files that labels are read from do not: pandas writes "True".
+            arrays = {
+                name: values.astype(str) if values.dtype.kind == "b" and not parquet else values
+                for name, values in columns.items()
+            }
+            table = pa.table({name: pa.array(values) for name, values in arrays.items()})
             if writer is None:
-                parquet = path.name.lower().endswith(".parquet")
                 tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
                 options = pa.csv.WriteOptions(delimiter="\t" if tabs else ",")
                 writer = (

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gramian._budget import format_bytes
 from gramian._random import as_generator
 from gramian._typing import Float64Array, IntArray
 from gramian.exact.exact import Exact
@@ -197,12 +196,7 @@ def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[
             return factory.add(RidgeStream.of(asked), rest), len(rest), False
         except BudgetError:
             continue
-    n, least, budget = factory.rows.n, factory.least_bytes(), factory.resources.memory_bytes
-    raise BudgetError(
-        f"memory_budget={format_bytes(budget)} is too small for the smallest model of {n:,} rows: at least "
-        f"{format_bytes(1.01 * least)} is needed. Raise it.",
-        least,
-    )
+    raise factory.too_small()
 
 
 # ---- exact ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian._budget import format_bytes
 from gramian._numerics import unit_roundoff
 from gramian._phases import Phases, silent
 from gramian._random import as_generator
@@ -143,6 +144,15 @@ class ModelFactory:
         except BudgetError as error:
             return error.least_bytes
         raise AssertionError("no model fits into a byte")
+
+    def too_small(self) -> BudgetError:
+        """Return the error of a budget that does not hold the smallest model."""
+        n, least, budget = self.rows.n, self.least_bytes(), self.resources.memory_bytes
+        return BudgetError(
+            f"memory_budget={format_bytes(budget)} is too small for the smallest model of {n:,} rows: at "
+            f"least {format_bytes(1.01 * least)} is needed. Raise it.",
+            least,
+        )
 
     def fit(self, parameters: RidgeParameters, numbers: IntArray) -> KernelModel:
         """Return the model of the rows with these numbers; raise if its coefficients are not finite."""

@@ -94,6 +94,10 @@ def sizes_in_time(
     """
     n = factory.rows.n
     least = factory.plan(factory.approximations[-1], rest, streamed=True)
+    if least is None and len(
+        rest
+    ):  # each larger size would be planned in vain, which takes long for many columns
+        raise factory.too_small()
     if least is not None:
         factory = factory.under(tile_dtype=least.dtype)
     room = SUMS_SHARE * pace.left
