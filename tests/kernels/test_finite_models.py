@@ -39,6 +39,17 @@ def test_kernel_values_that_overflow_are_told(name, dtype, size):
     assert model.__dict__ == before
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("name", ["ridge", "svr", "svc", "logistic"])
+def test_a_late_row_that_overflows_is_told(name):
+    """Only the first 1,024 rows are looked at before the fit; a later one may become a landmark."""
+    rows = np.random.default_rng(1).standard_normal((1500, 3))
+    y = rows[:, 0] > 0 if name in ("svc", "logistic") else rows[:, 0].copy()
+    rows[1400, 0] = 1e120
+    with pytest.raises((gm.NumericalError, gm.InputError), match=r"overflow|beyond the range"):
+        MODELS[name][0].set_params(tile_dtype="auto").fit(rows, y)
+
+
 def test_a_function_that_gives_no_numbers_is_no_model():
     def kernel(A, B):
         return np.where(np.arange(len(A))[:, None] == 3, np.nan, A @ B.T)

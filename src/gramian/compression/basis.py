@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from gramian._numerics import drop_tiny, rank_cutoff, unit_roundoff, warn_negative, whiten
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.kernels.base import Kernel
+from gramian.kernels.base import Kernel, refuse_large_values
 from gramian.kernels.columns import Columns
 from gramian.kernels.precomputed import Precomputed
 
@@ -170,6 +170,7 @@ class BasisBuilder:
         if points.shape[0] == 0:
             return np.zeros((0, 0))
         gram = self._kernel(points, dtype=np.float64, n_jobs=1)
+        refuse_large_values(self._kernel, float(np.abs(gram.diagonal()).max()), self._dtype)
         return 0.5 * (gram + gram.T)
 
     def features_above(self, points: Rows) -> Float64Array:
