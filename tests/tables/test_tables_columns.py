@@ -577,6 +577,7 @@ def test_infinity_is_found_in_the_row_that_holds_it():
             r"Column 'x' held text during fit and now holds numbers \(such as 1.0\)",
         ),
         ([True, False], [1, 2], r"Column 'x' held booleans during fit and now holds the number 2"),
+        ([1.0, 2.0], ["0.5", "b"], r"Column 'x' held numbers during fit and now holds text \(such as 'b'\)"),
         ([True, False], ["yes"], r"Column 'x' held booleans during fit and now holds text"),
         (pd.date_range("2020", periods=3), [1.0], r"Column 'x' held dates during fit and now holds numbers"),
     ],

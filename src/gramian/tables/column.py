@@ -279,9 +279,12 @@ class Column:
                 f"Column {self.name!r} held booleans during fit and now holds the number {wrong[0]:g}. Pass "
                 "booleans, or 0 and 1."
             )
+        example = cells.example
+        if self.kind == NUMERIC and cells.kind == CATEGORY:  # the text that is no number
+            example = next((text for text in cells.levels if _number(text) is None), example)
         raise InputError(
             f"Column {self.name!r} held {trained} during fit and now holds {found} (such as "
-            f"{quoted(cells.example)}). Pass values of the same kind; set what cannot be read to missing."
+            f"{quoted(example)}). Pass values of the same kind; set what cannot be read to missing."
         )
 
 
@@ -366,16 +369,19 @@ def number_cells(cells: Cells) -> Cells | None:
 
     A code with a leading zero, such as "007", is text.
     """
-    found = []
-    for level in cells.levels:
-        text = level.strip()
-        if text.lower() in MARKERS:
-            found.append(np.nan)
-        elif is_number(text) and not CODE.match(text):
-            found.append(float(text))
-        else:
-            return None
-    return Cells(NUMERIC, np.array([*found, np.nan])[cells.values], narrow=False, example=cells.example)
+    found = [_number(level) for level in cells.levels]
+    if None in found:
+        return None
+    values = np.array([*found, np.nan], np.float64)[cells.values]
+    return Cells(NUMERIC, values, narrow=False, example=cells.example)
+
+
+def _number(level: str) -> float | None:
+    """Return text as a number, NaN for a marker of missing values; None for other text."""
+    text = level.strip()
+    if text.lower() in MARKERS:
+        return np.nan
+    return float(text) if is_number(text) and not CODE.match(text) else None
 
 
 def refuse_infinity(values: Float64Array, column: str, rows: slice | IntArray) -> None:
