@@ -12,6 +12,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.tables import EncodedRows, Scaling
 from gramian.tables.column import LevelLookup, LevelMeans
 from gramian.tables.descent import Setting
+from gramian.tables.encoded import read_once
 from gramian.tables.holdout import HoldOut
 from gramian.tables.level_means import MOST_ROWS, level_groups, level_means, with_means
 from gramian.tables.training.level_lookups import level_lookups
@@ -79,8 +80,9 @@ class SearchRows:
         scalings: dict[tuple[str, bool], Scaling] = {}
         scaled: dict[tuple[str, int], Float64Array] = {}
         for levels, form in forms.items():
+            once, columns = read_once(form), form.columns
             how = {
-                name: Scaling.learn(form, form.columns, how=name, sample_weight=for_scales, rng=rng)
+                name: Scaling.learn(once, columns, how=name, sample_weight=for_scales, rng=rng)
                 for name in names
             }
             # Scalings that treat every column alike are compared once, under the first of their names.
