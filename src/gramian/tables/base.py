@@ -341,8 +341,8 @@ class TabularModel(TableServer, KernelEstimator):
             work = "search" if not found.finished or found.best is None else "fit"
             size = (fit.short or "then the model was fitted") + read
             warnings.warn(
-                f"time_limit={self.time_limit or 0.0:.3g} s was too short for the whole {work}: {what}, {size}. "
-                "Raise it, or leave it out.",
+                f"time_limit={self.time_limit or 0.0:.3g} s was too short for the whole {work}: {what}, "
+                f"{size}. Raise it, or leave it out.",
                 AccuracyWarning,
                 stacklevel=4,
             )
