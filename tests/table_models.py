@@ -18,7 +18,7 @@ from gramian.tables.level_means import level_groups, level_means
 
 N, HELD_OUT = 600, 200
 #: The columns of :func:`cells`, in this order.
-NAMES = ("size", "income", "town", "new", "sold", "rooms", "same", "side", "away", "label", "seen")
+NAMES = ("size", "income", "town", "new", "sold", "rooms", "same", "side", "away", "label", "seen", "note")
 TOWNS = ("Bath", 'b"\\??/', "Kölln", "York")
 
 
@@ -40,6 +40,7 @@ def cells(n: int, seed: int) -> Any:
         [datetime.timedelta(hours=float(hour)) for hour in rng.exponential(40.0, n)],
         rng.choice(["left", "right", "up", ""], n).tolist(),
         rng.integers(0, 9, n).tolist(),
+        ["rare" if k % 150 == 0 else None for k in range(n)],  # whether there is a note is all that is known
     ]
     rows = np.empty((n, len(columns)), object)
     for j, column in enumerate(columns):

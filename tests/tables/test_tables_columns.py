@@ -496,6 +496,15 @@ def test_identifiers_and_columns_without_values_are_dropped_with_a_warning():
     np.testing.assert_array_equal(columns.encode(X)[:, 0], np.arange(n))
 
 
+def test_rare_values_beside_missing_ones_say_whether_there_is_a_value():
+    n = 200
+    X = one(["pool" if k < 4 else None for k in range(n)], "pool").assign(id=[f"{k} a" for k in range(n)])
+    with pytest.warns(UserWarning, match="hardly repeat, as in an identifier: 'id'"):
+        columns = TableColumns.learn(X)
+    assert columns.feature_names == ("pool=(infrequent)", "pool=(missing)", "beside")
+    np.testing.assert_array_equal(columns.encode(X)[:, 0], np.arange(n) < 4)
+
+
 def test_dropped_columns_may_be_absent():
     columns = TableColumns.learn(one([1.0, 1.0, 1.0]))
     np.testing.assert_array_equal(columns.encode(pd.DataFrame({"beside": [4.0]})), [[4.0]])

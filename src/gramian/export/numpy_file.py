@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gramian.export.description import Description
-from gramian.export.table import CONSTANTS, TableForm
+from gramian.export.table import CODE, CONSTANTS, TEXT, TableForm
 
 #: Lines of standalone.py that are filled in: the first one, and the one with the numbers.
 HEAD, NUMBERS = '"""A model that gramian exported. ', 'NUMBERS = ""\n'
@@ -89,7 +89,7 @@ def _table_arrays(table: TableForm) -> dict[str, Any]:
         arrays[name] = np.array(getattr(table, name), str)
     for name in ("places", "fill", "origin", "means", "shift", "scale", "back"):
         arrays[name] = getattr(table, name)
-    arrays |= {f"levels_{j}": levels for j, levels in enumerate(table.levels) if len(levels)}
+    arrays |= {f"levels_{j}": table.levels[j] for j, kind in enumerate(table.kinds) if kind in (CODE, TEXT)}
     places = [(each.column, each.place) for each in table.lookups]
     arrays["lookups"] = np.array(places, np.int64).reshape(-1, 2)
     for k, each in enumerate(table.lookups):

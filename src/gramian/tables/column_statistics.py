@@ -239,13 +239,15 @@ class ColumnStatistics:
         missing = self.n_missing > 0
         infrequent = len(kept) < len(ranked) or self.lost > 0
         constant = len(kept) + infrequent + missing < 2
+        # A few rare values beside missing ones say whether there is a value; an identifier says nothing.
+        single = not kept and (not missing or 2 * len(ranked) > total)
         levels = [value for value, _ in ranked[:LOOKED_AT] if not is_blank(value)]
         undated = why_no_dates(levels, bool(self.dated)) if levels and self.undeclared else ""
         return Column(
             self.name,
             self.place,
             CATEGORY,
-            dropped=NO_REPEATS if not kept else CONSTANT if constant else "",
+            dropped=NO_REPEATS if single else CONSTANT if constant else "",
             missing=missing,
             categories=tuple(sorted(kept)),
             infrequent=infrequent,
