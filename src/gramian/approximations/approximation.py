@@ -31,6 +31,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
+from gramian.estimator.fit_inputs import read_paired_rows
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.overflow_checks import finite_values, overflowing, rows_at
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
@@ -201,7 +202,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         shape is (3, blocks): errors, and ends of their 95 % intervals. Time O(blocks · n_rows² · (d + r)).
         """
         check_is_fitted(self, "operator_")
-        source = self._paired_rows(X)
+        source = read_paired_rows(self, X)
         if source.shape[0] != self.operator_.shape[0]:
             raise InputError(
                 f"X has {source.shape[0]} rows, but {type(self).__name__} was fitted with "
@@ -246,7 +247,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     def _residual(self, X: RowsLike) -> Residual:
         check_is_fitted(self, "features_")
-        source = self._paired_rows(X)
+        source = read_paired_rows(self, X)
         return Residual(
             bound(self.features_, source),
             source,

@@ -197,19 +197,6 @@ class KernelEstimator(BaseEstimator):
                 f"K(X_new, X_train) of shape (m, {self.n_features_in_})."
             ) from None
 
-    def _paired_rows(self, X: RowsLike) -> RowSource:
-        """Return rows for work that takes their kernel values with each other, and not only with Z."""
-        source = self._rows(X, reset=False)
-        if not isinstance(source, StoredRows):
-            return source
-        n, width = source.matrix.shape
-        if n != width:
-            raise InputError(
-                f"X has shape {(n, width)}, but the kernel values of the rows with each other are needed. "
-                f"Pass the training matrix K(X, X) of shape ({width}, {width})."
-            )
-        return StoredRows(source.matrix.paired())
-
     def _matched_source(self, source: RowSource, *, reset: bool) -> RowSource:
         """Return a row source with its columns in the order of the fit; a fit (``reset``) learns it."""
         found: RowSource = matched(self, source, reset=reset)

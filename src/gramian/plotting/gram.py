@@ -15,6 +15,7 @@ from gramian.approximations.approximation import Approximation
 from gramian.compression.storage import stored_operator
 from gramian.data.source import ArraySource, sample_rows
 from gramian.engine import Engine
+from gramian.estimator.fit_inputs import read_paired_rows
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import bound
 from gramian.plotting.canvas import pyplot
@@ -107,7 +108,7 @@ class GramDisplay:
         check_is_fitted(approximation, "features_")
         n_rows = whole_number("n_rows", n_rows, 1)
         rng = as_generator(random_state)
-        source = approximation._paired_rows(X)
+        source = read_paired_rows(approximation, X)
         sampled = sample_rows(source, n_rows, rng)[0]
         rows = sampled[rng.permutation(sampled.shape[0])]
         features = bound(approximation.features_, source)

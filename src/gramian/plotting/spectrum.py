@@ -17,7 +17,7 @@ from gramian.compression.features import FeatureMap
 from gramian.compression.storage import operator_of
 from gramian.data.source import ArraySource, RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.estimator.fit_inputs import read_rows
+from gramian.estimator.fit_inputs import read_paired_rows, read_rows
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.gp.regressor import GaussianProcessRegressor
@@ -250,7 +250,7 @@ def _opened(
             "Gaussian process. Pass for example gramian.MEKA().fit(X) or gramian.KernelRidge().fit(X, y)."
         )
     check_is_fitted(model, "features_" if isinstance(model, Approximation) else "predictor_")
-    source = model._paired_rows(X)
+    source = read_paired_rows(model, X)
     if isinstance(model, Approximation):
         features = bound(model.features_, source)
         return source, features.kernel, features
