@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.kernel_ridge
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import gramian as gm
@@ -234,3 +235,15 @@ def test_auto_draws_landmarks_of_thin_sparse_rows():
     few = gm.KernelRidge(0.1, gamma=0.5).fit(X[:300], y[:300])
     exact = gm.KernelRidge(0.1, gamma=0.5, approximation="exact").fit(X[:300].toarray(), y[:300])
     np.testing.assert_allclose(few.predict(X[300:]), exact.predict(X[300:]), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "estimator", [gm.KernelRidge(), gm.KernelRidge(approximation="exact"), gm.KernelRidgeCV()]
+)
+def test_targets_far_from_zero_warn_unless_there_is_an_intercept(estimator):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = 2_000.0 + np.c_[1e3 * X[:, 0], X[:, 1]]
+    with pytest.warns(UserWarning, match=r"column 1 of y lies around 2e\+03 .* Pass fit_intercept=True"):
+        clone(estimator).fit(X, y)
+    clone(estimator).set_params(fit_intercept=True).fit(X, y)
+    clone(estimator).fit(X, y - 2_000.0)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
@@ -287,6 +288,13 @@ def test_platt_sigmoid_is_the_maximum_of_its_likelihood(weighted):
         n = w.astype(int)
         assert platt_sigmoid(np.repeat(f, n), np.repeat(positive, n)) == pytest.approx((a, b), abs=1e-8)
     assert np.isfinite(platt_sigmoid(np.ones(5), np.array([True, False, True, True, False]))).all()
+
+
+def test_platt_sigmoid_never_turns_the_order_of_values_round():
+    positive = np.array([True, True, True, False, True, False])
+    a, b = platt_sigmoid(np.arange(6.0), positive)
+    assert 0.0 < a < 1e-5
+    assert expit(a * np.arange(6.0) + b) == pytest.approx(np.full(6, (4 * 5 / 6 + 2 / 4) / 6), abs=1e-5)
 
 
 def test_sparse_rows(data):

@@ -12,7 +12,9 @@ from gramian._phases import named
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import NumberTargets
 from gramian.metric.rounds import without_exact
+from gramian.ridge.far_targets import warn_of_far_targets
 from gramian.ridge.kernel_sums import KernelSums
 from gramian.ridge.model import KernelModel, RidgeModel
 from gramian.ridge.parameters import RidgeParameters
@@ -33,6 +35,8 @@ def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> RidgeMode
     """Return the ridge model of labelled rows, with what the parameters leave to the rows."""
     began, asked = time.perf_counter(), parameters.asked
     refuse_far_rows(rows, asked)
+    if not parameters.intercept and isinstance(rows.targets, NumberTargets):
+        warn_of_far_targets(rows.targets)
     if "alpha" in asked:
         rows, usual = searchable(rows)
         parameters = replace(parameters, alpha=usual)

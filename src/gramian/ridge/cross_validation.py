@@ -31,6 +31,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.resolve import KERNEL_NAMES, WITHOUT_GAMMA
 from gramian.metric.input import InputParameters, planned_input, scaled_input
+from gramian.ridge.far_targets import warn_of_far_targets
 from gramian.ridge.folds import folds_of
 from gramian.ridge.kernel_search import (
     BestKernel,
@@ -79,7 +80,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         As for :class:`gramian.KernelRidge`; "exact" takes every row as a landmark, O(n³) time and O(n²)
         memory. Ranks and block numbers are the square root of a third or ninth on those parts of the rows.
     fit_intercept : bool, default=False
-        Whether to add an intercept that is not penalised.
+        Whether to add an intercept that is not penalised. Without it a warning names
+        targets that lie 10 deviations from 0 or more: the penalty draws predictions towards 0.
     scoring : str or callable, optional
         What judges held-out predictions, as in scikit-learn's ``RidgeCV``; None is the negative mean squared
         error (weighted). A scorer takes n numbers for each output and alpha of a pass.
@@ -186,6 +188,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             sample = labelled_numbers(source, y, sample_weight)
             sample = sample.relative() if alphas is None else sample
             self._flat = sample.targets.flat
+            if not self.fit_intercept:
+                warn_of_far_targets(sample.targets)
             objective = replace(self._objective(sample, y), phases=phases)
             setup, asked = self._setup(phases)
             refuse_far_rows(sample, asked)

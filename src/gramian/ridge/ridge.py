@@ -57,7 +57,8 @@ class KernelRidge(Regressor, RidgeEstimator):
         approximation ``a``, reuses its landmarks, tiles and kernel: leave the kernel parameters here at
         their defaults.
     fit_intercept : bool, default=False
-        Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
+        Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``. Without one, a
+        warning names targets that lie 10 deviations from 0 or more: the penalty draws predictions towards 0.
     standardize : bool, default=False
         Whether to scale columns to mean 0 and standard deviation 1 as they are read, also in predictions;
         costs one pass over the rows. Without it, a warning names columns whose scales differ by 1,000 or

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from gramian._numerics import ridge_tolerance
 from gramian._typing import Array, Float64Array
@@ -13,17 +13,20 @@ MAX_STEPS = 100
 #: Share of the predicted decrease that a step must achieve (Armijo's rule), and the shortest step. Usual
 #: values.
 SUFFICIENT_FALL, SHORTEST = 1e-4, 1e-10
+#: Least slope, in deviations of the decision values: a larger value never means a smaller probability.
+LEAST_SLOPE = 1e-6
 
 
 def platt_sigmoid(
     decision: Float64Array, positive: Array, weights: Array | None = None
 ) -> tuple[float, float]:
-    r"""Return (a, b) of P(positive | f) = 1/(1 + exp(−a f − b)) by maximum likelihood.
+    r"""Return (a, b) of P(positive | f) = 1/(1 + exp(−a f − b)) by maximum likelihood, where a > 0.
 
     The targets are (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2) instead of 1 and 0, with N₊ and N₋ the total weights of
     the two classes, so that the maximum is finite for separated classes too. ``decision`` (n,) must not come
     from a model that was trained on the same rows; ``positive`` (n,) is boolean. Newton steps are halved
-    until the likelihood rises.
+    until the likelihood rises. Where larger values are likelier negative, as by chance in a few rows, a is
+    almost 0 and all probabilities are almost the mean target.
 
     Cost: time O(n) per step. Source: Platt 1999; Lin, Lin and Weng 2007.
 
@@ -63,4 +66,7 @@ def platt_sigmoid(
             length *= 0.5
         theta = theta + length * step
         now = cost(theta)
+    if theta[0] < LEAST_SLOPE:
+        # The likelihood is concave, so that its maximum with a > 0 is at the bound.
+        theta = np.array([LEAST_SLOPE, logit(np.average(target, weights=w))])
     return float(theta[0] / spread), float(theta[1] - theta[0] * center / spread)
