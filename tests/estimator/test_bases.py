@@ -23,11 +23,13 @@ def chain(kind):
     return max((1 + chain(base) for base in kind.__bases__ if own(base)), default=0)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
 def test_two_classes_of_the_library_stand_above_an_estimator_at_most(kind):
     assert chain(kind) <= 2
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "name",
     [
@@ -47,5 +49,6 @@ def test_two_classes_of_the_library_stand_above_an_estimator_at_most(kind):
 def test_one_base_and_one_mixin(name):
     above = {kind.__name__ for kind in getattr(gm, name).__mro__[1:] if own(kind)}
     assert "KernelEstimator" in above
-    assert above - {"KernelEstimator"} <= {"Classifier", "Regressor"}
-    assert len(above) <= 2
+    # Ridge models alone learn from streams: what they share stands between.
+    assert above - {"KernelEstimator", "RidgeEstimator"} <= {"Classifier", "Regressor"}
+    assert len(above) <= 2 + name.startswith("KernelRidge")
