@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -238,7 +239,7 @@ def test_a_budget_is_kept_by_rows_that_the_sample_lacks():
     source = ArraySource(X)
     builder = SampledBasisBuilder(max_bytes=1_200_000, n_blocks=6)
     settings = BuildSettings(KERNEL, np.dtype(np.float64), np.random.default_rng(0), Engine(1), 1000)
-    features = builder.settle(source, settings).build(source, settings, sample_size=300)
+    features = builder.settle(source, settings).build(source, replace(settings, sample_rows=300))
     counts = np.bincount(features.partition.route(X), minlength=6)
     ranks = np.array([node.rank for node in features.nodes])
     assert 8 * (counts @ ranks + ranks.sum() ** 2 + 4000) <= 1_200_000

@@ -12,7 +12,7 @@ import gramian as gm
 from gramian._random import as_generator, children, seed_for_sklearn
 from gramian.baselines.base import WeightedRows
 from gramian.baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
-from gramian.baselines.linear import linear_svm, ridge
+from gramian.baselines.linear import ridge
 from gramian.baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
 from gramian.engine import Engine
 
@@ -61,16 +61,14 @@ def test_fastfood_values_are_the_products(table, form):
     X, y, w = table
     model = FastfoodLinearRegressor(40, form=form, gamma=2.0, alpha=0.3, random_state=0)
     model.fit(X, y, sample_weight=w)
-    F = model.model_.features(X).astype(np.float64)
+    F = model.model_(X).astype(np.float64)
     dense = Ridge(0.3, solver="cholesky").fit(F, y, sample_weight=w)
     np.testing.assert_allclose(model.predict(X), dense.predict(F), atol=2e-5)
     labels = y > 1
     svm = FastfoodLinearClassifier(40, form=form, gamma=2.0, C=3.0, tol=1e-8, random_state=0).fit(X, labels)
-    dense = LinearSVC(C=3.0, dual=False, tol=1e-8).fit(svm.model_.features(X).astype(np.float64), labels)
+    dense = LinearSVC(C=3.0, dual=False, tol=1e-8).fit(svm.model_(X).astype(np.float64), labels)
     np.testing.assert_allclose(
-        svm.decision_function(X),
-        dense.decision_function(svm.model_.features(X).astype(np.float64)),
-        atol=1e-4,
+        svm.decision_function(X), dense.decision_function(svm.model_(X).astype(np.float64)), atol=1e-4
     )
 
 
@@ -78,7 +76,7 @@ def test_fastfood_draws_what_the_map_of_the_library_draws(table):
     X, _, _ = table
     rng = np.random.default_rng(0)
     model = FastfoodLinearRegressor(1000, gamma=2.0, random_state=rng).fit(X, X[:, 0])
-    F = model.model_.features(X).astype(np.float64)
+    F = model.model_(X).astype(np.float64)
     K = np.exp(-2.0 * cdist(X, X, "sqeuclidean"))
     assert np.linalg.norm(F @ F.T - K) / np.linalg.norm(K) < 0.1
 
@@ -96,10 +94,11 @@ def test_ridge_by_sums_is_the_dense_solution(table, weighted):
 
 def test_liblinear_that_ends_early_warns_with_the_remedy(table):
     X, y, _ = table
-    rows = WeightedRows(X, np.where(y > 1, 1.0, -1.0)[:, None], None)
-    common = {"C": 1e4, "tol": 1e-12, "rng": np.random.default_rng(0), "engine": Engine(1)}
+    svm = NystromLinearClassifier(
+        20, gamma=2.0, C=1e4, tol=1e-12, loss="hinge", max_iter=2, random_state=0, n_jobs=1
+    )
     with pytest.warns(gm.AccuracyWarning, match=r"ended after max_iter=2 .* Raise max_iter or tol, lower C"):
-        linear_svm(lambda rows: rows, 3, rows, loss="hinge", max_iter=2, **common)
+        svm.fit(X, y > 1)
 
 
 def test_streams_of_random_numbers_are_apart():

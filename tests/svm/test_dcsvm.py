@@ -16,7 +16,7 @@ from gramian.svm.divide.active_set_cg import solve_faces
 from gramian.svm.divide.decomposition import Dual, refine
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.interior import interior_point
-from gramian.svm.divide.levels import Hierarchy, climb, cluster_rows
+from gramian.svm.divide.levels import DualSettings, Hierarchy, climb, cluster_rows
 from gramian.svm.divide.preconditioner import TwoLevel
 from gramian.svm.divide.subproblem import BoxSolution, _Dense, into_box, solve_box
 from gramian.svm.divide.tiles import SIDE, SymmetricTiles
@@ -252,10 +252,10 @@ class TestLevels:
         kernel, most = gm.Gaussian(0.3), np.full(600, 10.0)
         found = cluster_rows(X, kernel, 60, 3, np.random.default_rng(0), Engine(1))
         X, y = X[found.order], y[found.order]
-        options = {"equality": equality, "tol": 1e-5, "max_iter": 200, "memory_bytes": 10**8}
+        settings = DualSettings(equality, 1e-5, 200, 10**8)
         gram = Gram(X, kernel, np.float64, Engine(2))
         answers = [
-            climb(gram, y, most, levels, rng=np.random.default_rng(0), **options)
+            climb(gram, y, most, levels, settings, np.random.default_rng(0))
             for levels in (found.edges(found.order, 60), [np.array([0, 600])])
         ]
         dense = kernel(X)
@@ -273,11 +273,8 @@ class TestLevels:
             y,
             np.ones(200),
             [np.array([0, cut, 200, 200])],
-            equality=True,
-            tol=1e-3,
-            max_iter=10,
-            memory_bytes=10**8,
-            rng=np.random.default_rng(0),
+            DualSettings(True, 1e-3, 10, 10**8),
+            np.random.default_rng(0),
         )
         assert answer.offsets.tolist() == [-1.0, 1.0, 0.0]
         assert not answer.u.any()

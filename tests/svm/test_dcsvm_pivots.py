@@ -16,7 +16,7 @@ from gramian.svm.dcsvc import DCSVC
 from gramian.svm.divide import levels, pivots
 from gramian.svm.divide.components import separate
 from gramian.svm.divide.gram import Gram
-from gramian.svm.divide.levels import climb
+from gramian.svm.divide.levels import DualSettings, climb
 from gramian.svm.divide.pivots import solve_pivots
 from gramian.svm.divide.subproblem import into_box, solve_box
 
@@ -194,11 +194,8 @@ class TestWhole:
             y,
             np.full(500, 10.0),
             [np.linspace(0, 500, 6).astype(int), np.array([0, 500])],
-            equality=equality,
-            tol=1e-3,
-            max_iter=200,
-            memory_bytes=10**8,
-            rng=np.random.default_rng(0),
+            DualSettings(equality, 1e-3, 200, 10**8),
+            np.random.default_rng(0),
         )
         lower, upper = np.minimum(0.0, 10 * y), np.maximum(0.0, 10 * y)
         worst = violation(kernel(X), y, lower, upper, answer.u, equality)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +23,7 @@ from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import Workload
 from gramian.compression.features import CLIPPED, FeatureMap
 from gramian.compression.plan import Plan, make_plan
-from gramian.compression.quality import ErrorEstimate, block_intervals, relative_error, trace_error
+from gramian.compression.quality import ErrorEstimate, block_intervals, measure, trace_error
 from gramian.compression.report import Report, report_sizes
 from gramian.compression.residual import Residual
 from gramian.compression.spectral_error import SpectralError, spectral_error
@@ -31,6 +32,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
+from gramian.estimator.constraints import CONSTRAINTS, Check
 from gramian.estimator.fit_inputs import read_paired_rows
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.overflow_checks import finite_values, overflowing, rows_at
@@ -40,6 +42,8 @@ from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted
 from gramian.kernels.precomputed import bound, released
 from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
+
+Made = TypeVar("Made")
 
 
 class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
@@ -71,6 +75,12 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     @abstractmethod
     def builder(self) -> Builder:
         """Return the builder with this estimator's sizes, all checked."""
+
+    def _sizes(self, kind: Callable[..., Made], **others: object) -> Made:
+        """Return a builder whose fields are this estimator's parameters, each checked, but for ``others``."""
+        names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+        names &= set(self._get_param_names()) - set(others)
+        return kind(**{name: _checked(name, getattr(self, name)) for name in names}, **others)
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored.
@@ -172,9 +182,8 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         are sampled more often: see :func:`gramian.compression.quality.measure`. Time
         O(n_rows · n · (d + r)); K is never stored.
         """
-        return relative_error(
-            self._residual(X), n_rows=whole_number("n_rows", n_rows, 1), rng=as_generator(random_state)
-        )
+        n_rows, rng = whole_number("n_rows", n_rows, 1), as_generator(random_state)
+        return measure(self._residual(X), n_rows=n_rows, rng=rng).relative
 
     def trace_error(self, X: RowsLike) -> ErrorEstimate:
         """Return tr(K − K̃)/tr(K) over the rows of X: exact, in one pass of time O(n (m d + r))."""
@@ -281,9 +290,23 @@ def _numbers(point: Any) -> bool:
         return False
 
 
+def _checked(name: str, value: object) -> object:
+    """Return the value of a size as a builder takes it, or raise; None stays, for a size that is chosen."""
+    check = AT_LEAST_ONE.get(name, CONSTRAINTS[name].check)
+    return value if value is None or check is None else check(name, value)
+
+
 def at_least_one(name: str, value: object) -> float:
     """Return a number after checking that it is at least 1."""
     number = positive_number(name, value)
     if number < 1.0:
         raise InputError(f"{name}={quoted(value)} must be at least 1: a basis needs a landmark per rank.")
     return number
+
+
+#: Checks of sizes that are narrower in an approximation than elsewhere.
+AT_LEAST_ONE: dict[str, Check] = {
+    "rank": partial(whole_number, least=1),
+    "n_levels": partial(whole_number, least=1),
+    "oversampling": at_least_one,
+}

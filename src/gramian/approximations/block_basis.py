@@ -6,8 +6,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from gramian._budget import parse_bytes
-from gramian._checks import not_negative, one_of, positive_number, whole_number
-from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
+from gramian._checks import one_of, positive_number
+from gramian.approximations.approximation import Approximation, given_or_one_of
 from gramian.approximations.block_basis_projected import BlockBasisBuilder
 from gramian.approximations.block_basis_sampled import SAMPLINGS, SampledBasisBuilder
 from gramian.compression.builder import Builder
@@ -134,27 +134,14 @@ class BlockBasis(Approximation):
                 f"rank={self.rank!r} and {given[1]}={sizes[given[1]]!r} both say how large the "
                 "factorization is. Give one of them; tol and max_bytes go together."
             )
-        sampled = self.core == "sampled"
-        default = SampledBasisBuilder.oversampling if sampled else BlockBasisBuilder.oversampling
-        shape: dict[str, Any] = {
-            "rank": None if self.rank is None else whole_number("rank", self.rank, 1),
-            "n_blocks": None if self.n_blocks is None else whole_number("n_blocks", self.n_blocks, 1),
+        kind = SampledBasisBuilder if self.core == "sampled" else BlockBasisBuilder
+        others: dict[str, Any] = {
             "tol": None if self.tol is None else positive_number("tol", self.tol),
             "max_bytes": None if self.max_bytes is None else parse_bytes(self.max_bytes, "max_bytes"),
-            "oversampling": default
-            if self.oversampling is None
-            else at_least_one("oversampling", self.oversampling),
-            "partition": self.partition,
-            "diagonal": bool(self.diagonal),
         }
-        if not sampled:
-            return BlockBasisBuilder(**shape, landmarks=self.landmarks)
-        return SampledBasisBuilder(
-            **shape,
-            sampling=self.sampling,
-            n_rounds=whole_number("n_rounds", self.n_rounds, 1),
-            cutoff=not_negative("cutoff", self.cutoff),
-        )
+        if self.oversampling is None:
+            others["oversampling"] = kind.oversampling
+        return self._sizes(kind, **others)
 
     def _refuse_others(self) -> None:
         """Raise if a parameter of the other core is set."""

@@ -33,21 +33,15 @@ TRIAL_OVERSAMPLING = 4.0
 class BlockBasisBuilder(Builder):
     r"""K̃ = U C Uᵀ of a given size, where the orthonormal U_s comes from the whole block row.
 
-    rank : numbers per row. With ``n_blocks`` the size is n·rank + (rank·n_blocks)², without it n·rank.
-    n_blocks : number of blocks; None takes the number with the least error at the size, possibly 1.
-    tol : relative Frobenius error; the size is then the smallest that reaches it.
-    max_bytes : bytes of the factorization, instead of ``rank``; an upper bound with ``tol``.
-    oversampling : largest number of landmarks per rank in a block, 4 to 8. Fewer are taken if they leave
-        little of the trace (:data:`~.recompression.LEFT_OVER`).
-    diagonal : store n float64 numbers beside the factors; they count in ``max_bytes``, and the trials
-        include them in the error.
-
+    A block has fewer landmarks than ``oversampling`` times its rank where they leave little of the trace
+    (:data:`~.recompression.LEFT_OVER`). The trials include a stored diagonal in the error.
     :meth:`settle` fills in ``n_blocks``, ``rank`` (the mean) and ``limit``; the size properties need it.
 
     Time of the trials: about ten builds on 12,000 rows. Of the build: O(n (m d + m²) + (c m)² (d + r)).
     """
 
     method: ClassVar[str] = "bbf"
+    coupled: ClassVar[bool] = True
     rank: int | None = None
     n_blocks: int | None = None
     tol: float | None = None
@@ -143,11 +137,6 @@ class BlockBasisBuilder(Builder):
     def block_rank(self) -> int:
         """Mean rank of the blocks."""
         return self.settled.rank
-
-    @property
-    def coupled(self) -> bool:
-        """Always true: this method couples its blocks."""
-        return True
 
     @property
     def passes(self) -> int:

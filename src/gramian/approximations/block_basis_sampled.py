@@ -54,18 +54,14 @@ class SampledBasisBuilder(Builder):
     is least squares with the variance of the entries that U leaves out and that of the coefficients, both
     measured on the sampled columns. If U leaves nothing out, H = Û⁺.
 
-    rank : rank of every block if ``n_blocks`` is given too; alone, stored numbers per row.
     tol : ranks (and, if ``n_blocks`` is None, blocks) are chosen by :class:`BlockSearch`.
     max_bytes : equal ranks; if ``n_blocks`` is None, the search chooses the blocks. Ranks of the smallest
         tolerance in the budget are far worse, because a block of nearby rows may get rank 0: on abalone,
         pendigits and ctg at 100·n numbers they gave 1.2 to 2.0 times the error.
-    n_rounds : q of Algorithm 1; ``sampling``: one of "full", "important".
+    n_rounds : q of Algorithm 1; ``n_power``, ``n_extra``: q and ℓ of Algorithm 4.
     oversampling : pivots per rank in Algorithm 1. One, as the paper has it, costs accuracy: 0.054 instead of
         0.038 on abalone (h = 1), 0.72 instead of 0.44 on ctg (h = 0.5).
-    n_power, n_extra : q and ℓ of Algorithm 4.
-    cutoff : blocks with ‖C_st‖_F ≤ cutoff · ‖C‖_F/n_blocks are set to zero. Together they hold at most
-        ``cutoff`` of ‖K̃‖_F, because the bases are orthonormal.
-    diagonal : store n float64 numbers beside the factors; they count in ``max_bytes``.
+    cutoff : the blocks set to zero together hold at most ``cutoff`` of ‖K̃‖_F: the bases are orthonormal.
 
     The features' ``notes`` have the mean number of sampled columns, the relative error of U C Uᵀ on the
     entries that C was fitted to, the number of block pairs set to zero, and the number of blocks whose
@@ -77,6 +73,7 @@ class SampledBasisBuilder(Builder):
     """
 
     method: ClassVar[str] = "bbf"
+    coupled: ClassVar[bool] = True
     rank: int | None = None
     n_blocks: int | None = None
     tol: float | None = None
@@ -133,11 +130,6 @@ class SampledBasisBuilder(Builder):
     def landmarks_per_block(self) -> int:
         """Largest number of sampled columns of a block: pivots and random ones."""
         return 2 * self._pivots(self.block_rank)
-
-    @property
-    def coupled(self) -> bool:
-        """Always true: this method couples its blocks."""
-        return True
 
     @property
     def definite(self) -> bool:

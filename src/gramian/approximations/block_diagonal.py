@@ -9,19 +9,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import one_of
 from gramian._random import children
 from gramian._typing import IntArray, Rows
-from gramian.approximations.approximation import Approximation, at_least_one
+from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, block_members, choose_landmarks
+from gramian.compression.builder import Builder, BuildSettings, block_members
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
 from gramian.exceptions import BudgetError
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
-from gramian.landmarks.rules import Landmarks
+from gramian.landmarks.rules import Landmarks, select_landmarks
 
 
 @dataclass(eq=False, repr=False)
@@ -81,13 +81,7 @@ class BlockDiagonal(Approximation):
     def builder(self) -> BlockDiagonalBuilder:
         one_of("partition", self.partition, PARTITIONS)
         one_of("landmarks", self.landmarks, LANDMARKS)
-        return BlockDiagonalBuilder(
-            rank=None if self.rank is None else whole_number("rank", self.rank, 1),
-            n_blocks=whole_number("n_blocks", self.n_blocks, 1),
-            oversampling=at_least_one("oversampling", self.oversampling),
-            landmarks=self.landmarks,
-            partition=self.partition,
-        )
+        return self._sizes(BlockDiagonalBuilder)
 
 
 #: Rows of the largest block over the mean that a plan assumes, for the tree's even blocks and for others.
@@ -102,15 +96,12 @@ LEAST_ROWS = 50
 class BlockDiagonalBuilder(Builder):
     r"""K̃_st = 0 for s ≠ t, and K̃_ss = K_ss or its Nyström approximation of rank ``rank``.
 
-    rank : None takes all rows of a block as landmarks, which gives K_ss up to the whitening's cutoff.
-    n_blocks : number of leaf blocks.
-    oversampling : landmarks per rank.
-
     Time O(n_blocks · m² (m + d)), memory O(n_blocks · m (d + r)); m is the rows of a block without a
     ``rank``.
     """
 
     method: ClassVar[str] = "blockdiagonal"
+    remedy: ClassVar[str] = "lower rank, or raise n_blocks"  # smaller blocks take fewer bytes
     rank: int | None = None
     n_blocks: int = 50
     oversampling: float = 1.5
@@ -124,11 +115,6 @@ class BlockDiagonalBuilder(Builder):
         return replace(self, block_rows=expected_rows(n, self.n_blocks, self.partition))
 
     @property
-    def n_leaves(self) -> int:
-        """Number of blocks requested."""
-        return self.n_blocks
-
-    @property
     def landmarks_per_block(self) -> int:
         """Landmarks of a block; without a rank, all its rows."""
         if self.rank is None:
@@ -139,11 +125,6 @@ class BlockDiagonalBuilder(Builder):
     def block_rank(self) -> int:
         """Bound on the rank of a block; without a rank, its number of rows."""
         return self.landmarks_per_block if self.rank is None else self.rank
-
-    @property
-    def remedy(self) -> str:
-        """Advice for an error about a too small budget: smaller blocks take fewer bytes."""
-        return "lower rank, or raise n_blocks"
 
     def sample_size(self, n_rows: int) -> int:
         """Return all rows if every row is a landmark, else the usual sample size."""
@@ -164,7 +145,7 @@ class BlockDiagonalBuilder(Builder):
         rank, count = self.block_rank, self.landmarks_per_block
 
         def build(s: int) -> Basis:
-            local = choose_landmarks(sample[members[s]], count, self.landmarks, streams[s], kernel=kernel)
+            local = select_landmarks(sample[members[s]], count, self.landmarks, streams[s], kernel=kernel)
             return settings.basis(local, rank)
 
         return settings.engine.map(build, range(len(members)))

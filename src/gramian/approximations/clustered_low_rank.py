@@ -95,11 +95,7 @@ class ClusteredLowRank(Approximation):
 
     def builder(self) -> ClusteredLowRankBuilder:
         one_of("partition", self.partition, PARTITIONS)
-        return ClusteredLowRankBuilder(
-            rank=whole_number("rank", self.rank, 1),
-            n_blocks=whole_number("n_blocks", self.n_blocks, 1),
-            partition=self.partition,
-        )
+        return self._sizes(ClusteredLowRankBuilder)
 
 
 @dataclass(frozen=True)
@@ -113,6 +109,8 @@ class ClusteredLowRankBuilder(Builder):
     """
 
     method: ClassVar[str] = "clusteredlowrank"
+    coupled: ClassVar[bool] = True
+    remedy: ClassVar[str] = "lower rank, or raise n_blocks"  # smaller blocks take fewer bytes
     rank: int = 50
     n_blocks: int = 10
     partition: str = "kmeans"
@@ -123,11 +121,6 @@ class ClusteredLowRankBuilder(Builder):
         return replace(self, block_rows=expected_rows(source.shape[0], self.n_blocks, self.partition))
 
     @property
-    def n_leaves(self) -> int:
-        """Number of blocks requested."""
-        return self.n_blocks
-
-    @property
     def landmarks_per_block(self) -> int:
         """Largest number of rows that a block may have; all of them are landmarks."""
         return self.block_rows or self.rank
@@ -136,16 +129,6 @@ class ClusteredLowRankBuilder(Builder):
     def block_rank(self) -> int:
         """Rank of a block."""
         return self.rank
-
-    @property
-    def coupled(self) -> bool:
-        """Always true: this method couples its blocks."""
-        return True
-
-    @property
-    def remedy(self) -> str:
-        """Advice for an error about a too small budget: smaller blocks take fewer bytes."""
-        return "lower rank, or raise n_blocks"
 
     def sample_size(self, n_rows: int) -> int:
         """Return the number of rows, because each row is a landmark of its block."""

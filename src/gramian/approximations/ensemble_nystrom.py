@@ -11,17 +11,18 @@ import scipy.linalg as la
 from numpy.typing import ArrayLike, DTypeLike
 from scipy.optimize import nnls
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import one_of
 from gramian._random import children
 from gramian._typing import Float64Array, Rows, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, choose_landmarks
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
+from gramian.landmarks.rules import select_landmarks
 
 #: Rules for the weights of the experts.
 WEIGHTS = ("uniform", "ridge")
@@ -98,12 +99,7 @@ class EnsembleNystrom(Approximation):
     def builder(self) -> EnsembleNystromBuilder:
         one_of("landmarks", self.landmarks, LANDMARKS)
         one_of("weights", self.weights, WEIGHTS)
-        return EnsembleNystromBuilder(
-            rank=whole_number("rank", self.rank, 1),
-            n_experts=whole_number("n_experts", self.n_experts, 1),
-            landmarks=self.landmarks,
-            weights=self.weights,
-        )
+        return self._sizes(EnsembleNystromBuilder)
 
 
 #: Number of sampled rows; the weights are fitted to the entries of K between them. Chosen by hand.
@@ -114,10 +110,8 @@ VALIDATION_ROWS = 600
 class EnsembleNystromBuilder(Builder):
     r"""K̃ = Σ_t μ_t K(·, Z_t) K(Z_t, Z_t)⁺ K(Z_t, ·), one basis [√μ_1 φ_1 | √μ_2 φ_2 | …].
 
-    rank : landmarks of each expert; the basis has up to n_experts · rank columns.
-    weights : ``"uniform"``, μ_t = 1/n_experts; ``"ridge"``, non-negative least squares of Σ μ_t K̃_t against
-    K
-        on the entries between at most 600 sampled rows.
+    With ``weights`` "ridge" they are the non-negative least squares of Σ μ_t K̃_t against K, on the entries
+    between at most 600 sampled rows.
 
     Time O(n_experts · rank² (rank + d)), memory O(n_experts² · rank²) for the block-diagonal vectors.
     """
@@ -139,7 +133,7 @@ class EnsembleNystromBuilder(Builder):
         kernel, engine = settings.kernel, settings.engine
         experts = [
             settings.basis(
-                choose_landmarks(sample, self.rank, self.landmarks, stream, engine, kernel=kernel), self.rank
+                select_landmarks(sample, self.rank, self.landmarks, stream, engine, kernel=kernel), self.rank
             )
             for stream in streams
         ]

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Array, FloatArray, Rows
+from gramian._typing import FloatArray, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis
 from gramian.compression.builder import Builder, BuildSettings
@@ -74,29 +74,14 @@ class ExplicitBuilder(Builder):
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Draw the map as the only node of a partition."""
         columns = self.columns(settings.kernel, sample.shape[1], dtype=settings.dtype, rng=settings.rng)
-        return lone_map(columns, settings.kernel, partition)
+        root = Basis.explicit(columns, columns.n_features)
+        return FeatureMap.lone(root, partition, settings.kernel)
 
-    def build(
-        self,
-        source: RowSource,
-        settings: BuildSettings,
-        *,
-        sample_size: int | None = None,
-        weights: Array | None = None,
-    ) -> FeatureMap:
+    def build(self, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Draw the map for rows with the source's number of features."""
-        nothing = np.zeros((0, source.shape[1]), settings.dtype)
-        return self.assemble(nothing, one_block(source.shape[1]), settings)
-
-
-def one_block(n_features: int) -> CenterPartition:
-    """Return a partition with one block, centred at the origin."""
-    return CenterPartition(np.zeros((1, n_features)))
-
-
-def lone_map(columns: ExplicitColumns, kernel: Kernel, partition: Partition) -> FeatureMap:
-    """Return the feature map whose only node is an explicit map on all rows."""
-    return FeatureMap.lone(Basis.explicit(columns, columns.n_features), partition, kernel)
+        d = source.shape[1]
+        whole = CenterPartition(np.zeros((1, d)))
+        return self.assemble(np.zeros((0, d), settings.dtype), whole, settings)
 
 
 def fitted_map(model: Approximation) -> ExplicitColumns:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg as la
 from numpy.typing import DTypeLike
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import one_of
 from gramian._typing import FloatArray, IntArray, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.explicit import ExplicitBuilder, fitted_map
@@ -74,9 +74,9 @@ class Fastfood(Approximation):
 
     def builder(self) -> FastfoodBuilder:
         one_of("form", self.form, FORMS)
-        rank = whole_number("rank", self.rank, 1)
-        draws_of(rank, self.form)
-        return FastfoodBuilder(rank=rank, form=self.form)
+        made = self._sizes(FastfoodBuilder)
+        draws_of(made.rank, made.form)
+        return made
 
 
 #: The transform is a product of matrices up to 2⁶ wide, which stay in the cache. Chosen by hand.

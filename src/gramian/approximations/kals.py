@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import one_of
 from gramian._lapack import cho_solve
 from gramian._random import children
 from gramian._typing import Array, Rows
 from gramian.approximations.alternating import Entries, half_step, ridged_factor
 from gramian.approximations.approximation import Approximation, given_or_one_of
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, choose_landmarks
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.storage import dense_features
 from gramian.data.source import RowSource, sample_rows
@@ -24,7 +24,7 @@ from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
-from gramian.landmarks.rules import PICKED, Landmarks, pick_rows, rows_seen
+from gramian.landmarks.rules import PICKED, Landmarks, pick_rows, rows_seen, select_landmarks
 
 
 @dataclass(eq=False, repr=False)
@@ -90,13 +90,7 @@ class KALS(Approximation):
     def builder(self) -> KALSBuilder:
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
         one_of("columns", self.columns, PICKED)
-        return KALSBuilder(
-            rank=whole_number("rank", self.rank, 1),
-            n_iter=whole_number("n_iter", self.n_iter, 0),
-            n_entries=None if self.n_entries is None else whole_number("n_entries", self.n_entries, 1),
-            landmarks=self.landmarks,
-            columns=self.columns,
-        )
+        return self._sizes(KALSBuilder)
 
 
 @dataclass(frozen=True)
@@ -155,25 +149,17 @@ class KALSBuilder(Builder):
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Return the start of the iteration, a Nyström basis of the rank."""
-        points = choose_landmarks(
+        points = select_landmarks(
             sample, self._start, self.landmarks, settings.rng, settings.engine, kernel=settings.kernel
         )
         return FeatureMap.lone(settings.basis(points, self.rank), partition, settings.kernel)
 
-    def build(
-        self,
-        source: RowSource,
-        settings: BuildSettings,
-        *,
-        sample_size: int | None = None,
-        weights: Array | None = None,
-    ) -> FeatureMap:
+    def build(self, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Iterate over all rows, also those of weight 0, because they are rows of K."""
         starting, choosing, drawing = children(settings.rng, 3)
         n = source.shape[0]
-        rows, numbers = sample_rows(
-            source, self.sample_size(n) if sample_size is None else sample_size, starting
-        )
+        size = self.sample_size(n) if settings.sample_rows is None else settings.sample_rows
+        rows, numbers = sample_rows(source, size, starting)
         rows = settings.floats(rows)
         partition = fit_partition(rows, 1, rng=starting)
         start = self.assemble(rows, partition, replace(settings, rng=starting))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import one_of
 from gramian._typing import Rows
 from gramian.approximations.approximation import Approximation, given_or_one_of
 from gramian.approximations.block_diagonal import expected_rows, left_out, whole_blocks
-from gramian.compression.builder import Builder, BuildSettings, block_members, choose_landmarks
+from gramian.compression.builder import Builder, BuildSettings, block_members
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.data.source import RowSource
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
-from gramian.landmarks.rules import Landmarks
+from gramian.landmarks.rules import Landmarks, select_landmarks
 
 
 @dataclass(eq=False, repr=False)
@@ -79,12 +79,7 @@ class LowRankPlusBlocks(Approximation):
     def builder(self) -> LowRankPlusBlocksBuilder:
         one_of("partition", self.partition, PARTITIONS)
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
-        return LowRankPlusBlocksBuilder(
-            root_rank=whole_number("root_rank", self.root_rank, 1),
-            n_blocks=None if self.n_blocks is None else whole_number("n_blocks", self.n_blocks, 1),
-            landmarks=self.landmarks,
-            partition=self.partition,
-        )
+        return self._sizes(LowRankPlusBlocksBuilder)
 
 
 #: Rows of a block if no number of blocks is given: its basis takes as much as a root of that rank. By hand.
@@ -99,12 +94,11 @@ class LowRankPlusBlocksBuilder(Builder):
     largest local ranks, and is solved by arrowhead elimination: Woodbury's identity, block by block. The
     directions that whitening cuts off (some negative by rounding) are noted.
 
-    n_blocks : None makes blocks of about 200 rows.
-
     Time O(n (r₀² + m² + m d)) for blocks of m rows, memory O(n (r₀ + m)).
     """
 
     method: ClassVar[str] = "lowrankplusblocks"
+    remedy: ClassVar[str] = "lower root_rank or raise n_blocks"  # smaller blocks take fewer bytes
     root_rank: int = 500
     n_blocks: int | None = None
     landmarks: Landmarks = "kmeans"
@@ -116,11 +110,6 @@ class LowRankPlusBlocksBuilder(Builder):
         n = source.shape[0]
         count = max(1, round(n / BLOCK_ROWS)) if self.n_blocks is None else self.n_blocks
         return replace(self, n_blocks=count, block_rows=expected_rows(n, count, self.partition))
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of blocks requested."""
-        return self.n_blocks or 1
 
     @property
     def landmarks_per_block(self) -> int:
@@ -137,11 +126,6 @@ class LowRankPlusBlocksBuilder(Builder):
         """Landmarks of the global basis."""
         return self.root_rank if isinstance(self.landmarks, str) else len(self.landmarks)
 
-    @property
-    def remedy(self) -> str:
-        """Advice for an error about a too small budget: smaller blocks take fewer bytes."""
-        return "lower root_rank or raise n_blocks"
-
     def sample_size(self, n_rows: int) -> int:
         """Return the number of rows, because each row is a landmark of its block."""
         return n_rows
@@ -149,7 +133,7 @@ class LowRankPlusBlocksBuilder(Builder):
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Whiten the kernel on the root's landmarks, and its residual on all rows of each block."""
         kernel, engine = settings.kernel, settings.engine
-        points = choose_landmarks(
+        points = select_landmarks(
             sample, self.root_landmarks, self.landmarks, settings.rng, engine, kernel=kernel
         )
         root = settings.basis(points, self.root_rank)

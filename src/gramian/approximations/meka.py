@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gramian._checks import not_negative, one_of, positive_number, whole_number
+from gramian._checks import one_of
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
-from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
+from gramian.approximations.approximation import Approximation, given_or_one_of
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, block_members, choose_landmarks
+from gramian.compression.builder import Builder, BuildSettings, block_members
 from gramian.compression.features import FeatureMap
 from gramian.compression.projection_core import projection_core
 from gramian.compression.rank_sharing import Size
@@ -26,7 +26,7 @@ from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
-from gramian.landmarks.rules import Landmarks
+from gramian.landmarks.rules import Landmarks, select_landmarks
 
 
 @dataclass(eq=False, repr=False)
@@ -135,43 +135,24 @@ class MEKA(Approximation):
         one_of("rank_rule", self.rank_rule, ("equal", "singular"))
         one_of("partition", self.partition, PARTITIONS)
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
-        return MEKABuilder(
-            rank=whole_number("rank", self.rank, 1),
-            n_blocks=whole_number("n_blocks", self.n_blocks, 1),
-            core=self.core,
-            oversampling=self._oversampling(),
-            core_oversampling=positive_number("core_oversampling", self.core_oversampling),
-            epsilon=not_negative("epsilon", self.epsilon),
-            rank_rule=self.rank_rule,
-            landmarks=self.landmarks,
-            partition=self.partition,
-        )
-
-    def _oversampling(self) -> float:
-        if self.oversampling is None:
-            return 6.0 if self.core == "recompressed" else 3.0
-        return at_least_one("oversampling", self.oversampling)
+        if self.oversampling is not None:
+            return self._sizes(MEKABuilder)
+        return self._sizes(MEKABuilder, oversampling=6.0 if self.core == "recompressed" else 3.0)
 
 
 @dataclass(frozen=True)
 class MEKABuilder(Builder):
     r"""w_s(x) = V_sᵀ k(Z_s, x) in each block, coupled by C.
 
-    core : ``"projection"``: C_st = V_sᵀ K(Z_s, Z_t) V_t, so that the kernel's feature φ(x) is replaced by its
-        projection on the span of its block's landmarks: positive semi-definite for any data. ``"sampled"``:
-        the paper's least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks,
-        with a ridge. ``"literal"``: without it.
-        ``"recompressed"``: the projection core on all ``oversampling · rank`` landmarks of each block, cut
-        to the numbers of ``rank`` and ``n_blocks`` (:func:`~.recompression.recompress_core`).
-    rank_rule : ``"equal"``, or ``"singular"``, which keeps the c·rank largest eigenvalues over all c blocks
-        (the paper's section 4, rule (ii)).
-    epsilon : blocks of the core with k(m_s, m_t) ≤ epsilon are dropped (m_s: mean of block s); 0 keeps all.
-        A core with dropped blocks need not be positive semi-definite.
+    The projection core replaces the kernel's feature φ(x) by its projection on the span of its block's
+    landmarks. A core with dropped blocks (``epsilon``) need not be positive semi-definite. ``rank_rule``
+    "singular" is the paper's section 4, rule (ii).
 
     Time O(c m³ + (c m)² d + (c m)² r), memory O(c m d + R²), R = c·rank.
     """
 
     method: ClassVar[str] = "meka"
+    coupled: ClassVar[bool] = True
     rank: int = 128
     n_blocks: int = 10
     core: str = "projection"
@@ -183,19 +164,9 @@ class MEKABuilder(Builder):
     partition: str = "kmeans"
 
     @property
-    def n_leaves(self) -> int:
-        """Number of blocks requested."""
-        return self.n_blocks
-
-    @property
     def block_rank(self) -> int:
         """Bound on the rank of a block before ranks are shared out."""
         return self.rank
-
-    @property
-    def coupled(self) -> bool:
-        """Always true: this method couples its blocks."""
-        return True
 
     @property
     def definite(self) -> bool:
@@ -222,7 +193,7 @@ class MEKABuilder(Builder):
 
         def build(s: int) -> Basis:
             if points is None:
-                local = choose_landmarks(
+                local = select_landmarks(
                     sample[members[s]],
                     self.landmarks_per_block,
                     self._rule,
@@ -287,7 +258,7 @@ class MEKABuilder(Builder):
         if isinstance(self.landmarks, str):
             return None
         if isinstance(self.landmarks, np.ndarray):
-            points = np.asarray(choose_landmarks(sample, 0, self.landmarks, np.random.default_rng(0)))
+            points = np.asarray(select_landmarks(sample, 0, self.landmarks, np.random.default_rng(0)))
             labels = partition.route(points)
             return [points[labels == s] for s in range(partition.n_blocks)]
         if len(self.landmarks) != partition.n_blocks:
@@ -296,7 +267,7 @@ class MEKABuilder(Builder):
                 f"{partition.n_blocks} blocks. Give one array for each block, or one array for all."
             )
         unused = np.random.default_rng(0)
-        return [np.asarray(choose_landmarks(sample, 0, p, unused)) for p in self.landmarks]
+        return [np.asarray(select_landmarks(sample, 0, p, unused)) for p in self.landmarks]
 
     def _kept_pairs(self, kernel: Kernel, sample: Rows, members: list[IntArray]) -> Array | None:
         if self.epsilon <= 0:

@@ -37,8 +37,6 @@ METHODS: dict[str, type[Approximation]] = {
     "randommaclaurin": RandomMaclaurin,
     "tensorsketch": TensorSketch,
 }
-#: Methods whose feature map is drawn before any row is seen.
-EXPLICIT = ("randomfourier", "fastfood", "randommaclaurin", "tensorsketch")
 #: Builders of all methods, which model files may name.
 BUILDERS: tuple[type[Builder], ...] = (
     BlockBasisBuilder,

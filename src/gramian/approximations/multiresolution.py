@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from gramian._checks import one_of, whole_number
 from gramian._random import children
 from gramian._typing import Array, IntArray, Rows
-from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
+from gramian.approximations.approximation import Approximation, given_or_one_of
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, block_members, choose_landmarks
+from gramian.compression.builder import Builder, BuildSettings, block_members
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.compression.storage import sparse_features
 from gramian.data.source import RowSource
@@ -21,7 +21,7 @@ from gramian.kernels.precomputed import bound
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
-from gramian.landmarks.rules import Landmarks
+from gramian.landmarks.rules import Landmarks, select_landmarks
 
 
 @dataclass(eq=False, repr=False)
@@ -76,18 +76,11 @@ class MultiResolution(Approximation):
     verbose: int = 0
 
     def builder(self) -> MultiResolutionBuilder:
-        levels = whole_number("n_levels", self.n_levels, 1)
         one_of("partition", self.partition, PARTITIONS)
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
-        return MultiResolutionBuilder(
-            root_rank=whole_number("root_rank", self.root_rank, 1),
-            rank=whole_number("rank", self.rank, 1) if levels > 1 else 0,
-            n_blocks=whole_number("n_blocks", self.n_blocks, 1) if levels > 1 else 1,
-            n_levels=levels,
-            oversampling=at_least_one("oversampling", self.oversampling),
-            landmarks=self.landmarks,
-            partition=self.partition,
-        )
+        if whole_number("n_levels", self.n_levels, 1) == 1:
+            return self._sizes(MultiResolutionBuilder, rank=0, n_blocks=1)
+        return self._sizes(MultiResolutionBuilder)
 
     def _features(self, source: RowSource) -> Array | sp.csr_array:
         if not self.sparse_output:
@@ -104,11 +97,6 @@ class MultiResolutionBuilder(Builder):
     V_b whitens the residual Gram matrix k(Z, Z) − f(Z) f(Z)ᵀ, where f are the features of the ancestors, in
     float64 with a relative cutoff: 1e-6 at the root and 1e-4 below it, above the noise of float32 tiles. K̃
     is positive semi-definite for any data, and exact as the ranks grow.
-
-    root_rank : r₀, rank (and landmarks) of the global basis.
-    rank : upper bound on a block's rank, on every level below the root.
-    n_blocks, n_levels : number of leaf blocks, and of levels including the root; 1 level is Nyström.
-    oversampling : landmarks per rank in a block, limited by the block's sampled rows.
 
     Time O(r₀³ + Σ (m_s³ + m_s r_s R_path)), memory O(Σ (m_s d + m_s r_s + r_s R_path)).
     """
@@ -157,7 +145,7 @@ class MultiResolutionBuilder(Builder):
         """Choose landmarks level by level and whiten the residual kernel on them."""
         kernel, dtype, rng = settings.kernel, settings.dtype, settings.rng
         labels = partition.route(sample, settings.engine)
-        points = choose_landmarks(
+        points = select_landmarks(
             sample, self.root_landmarks, self.landmarks, rng, settings.engine, kernel=kernel, dtype=dtype
         )
         root = settings.basis(settings.floats(points), self.root_rank)
@@ -188,7 +176,7 @@ class MultiResolutionBuilder(Builder):
     def block_basis(self, rows: Rows, settings: BuildSettings, *above: Basis) -> Basis:
         """Choose a block's landmarks among its rows and whiten the residual kernel on them."""
         kernel, dtype = settings.kernel, settings.dtype
-        local = choose_landmarks(
+        local = select_landmarks(
             rows, self.landmarks_per_block, self._local, settings.rng, kernel=kernel, dtype=dtype
         )
         return settings.basis(settings.floats(local), self.rank, *above)

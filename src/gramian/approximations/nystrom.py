@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from gramian._checks import not_negative, one_of, whole_number
+from gramian._checks import not_negative, one_of
 from gramian._numerics import descending_eigh, rank_cutoff
 from gramian._random import children
 from gramian._typing import Array, Rows, RowsLike
-from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
+from gramian.approximations.approximation import Approximation, given_or_one_of
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, choose_landmarks
+from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.randomized_svd import randomized_eigh
 from gramian.compression.recompression import Leading, recompress_root
@@ -26,7 +26,7 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
-from gramian.landmarks.rules import STOPPING, Landmarks
+from gramian.landmarks.rules import STOPPING, Landmarks, select_landmarks
 
 #: Methods to find the leading eigenvectors.
 SVDS = ("exact", "randomized")
@@ -128,28 +128,17 @@ class Nystrom(Approximation):
                 "'cholesky', or tol=0."
             )
         kept = dense(self.landmarks_) if self.warm_start and hasattr(self, "landmarks_") else None
-        return NystromBuilder(
-            rank=whole_number("rank", self.rank, 1),
-            landmarks=self.landmarks,
-            oversampling=at_least_one("oversampling", self.oversampling),
-            recompress=bool(self.recompress),
-            svd=self.svd,
-            tol=tol,
-            kept=kept,
-        )
+        return self._sizes(NystromBuilder, tol=tol, kept=kept)
 
 
 @dataclass(frozen=True)
 class NystromBuilder(Builder):
     r"""φ(x) = Vᵀ k(Z, x) on m landmarks, K̃ = ΦΦᵀ of rank r ≤ m.
 
-    rank, oversampling : r, and the ratio m/r if landmarks are chosen by a rule.
-    recompress : V whitens K(Z, Z) on all landmarks, and one pass over the rows cuts ΦΦᵀ to its r leading
-        eigenvectors: the best of rank r in that span. Otherwise V whitens the r leading eigenvectors of
-        K(Z, Z), which depend on the landmarks alone.
-    svd : ``"exact"`` or ``"randomized"`` eigenvectors of the m × m matrix that is cut.
-    tol : the Cholesky rules stop once they leave this part of the sample's trace.
-    kept : landmarks of an earlier fit; m − len(kept) new ones are added to them.
+    With ``recompress`` V whitens K(Z, Z) on all landmarks, and one pass over the rows cuts ΦΦᵀ to its r
+    leading eigenvectors, the best of rank r in that span. Otherwise V whitens the r leading eigenvectors of
+    K(Z, Z), which depend on the landmarks alone. ``kept`` are landmarks of an earlier fit, to which new ones
+    are added.
 
     Time O(m³) and, with recompression, O(n m (d + m)); memory O(m d + m²).
     """
@@ -206,12 +195,12 @@ class NystromBuilder(Builder):
     def _points(self, sample: Rows, kernel: Kernel, rng: np.random.Generator, engine: Engine) -> Rows:
         count = self.root_landmarks
         if self.kept is None:
-            return choose_landmarks(sample, count, self.landmarks, rng, engine, kernel=kernel, tol=self.tol)
-        old = dense(choose_landmarks(sample, 0, self.kept, rng))
+            return select_landmarks(sample, count, self.landmarks, rng, engine, kernel=kernel, tol=self.tol)
+        old = dense(select_landmarks(sample, 0, self.kept, rng))
         wanted = min(count, sample.shape[0]) - len(old)
         if wanted < 1:
             return old
-        new = choose_landmarks(
+        new = select_landmarks(
             sample, wanted, self.landmarks, rng, engine, kernel=kernel, tol=self.tol, given=old
         )
         return np.concatenate([old, dense(new)])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import one_of
 from gramian._numerics import phase_limit
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.approximations.approximation import Approximation
@@ -76,9 +76,9 @@ class RandomFourier(Approximation):
     def builder(self) -> RandomFourierBuilder:
         one_of("draws", self.draws, DRAWS)
         one_of("form", self.form, FORMS)
-        rank = whole_number("rank", self.rank, 1)
-        draws_of(rank, self.form)
-        return RandomFourierBuilder(rank=rank, form=self.form, draws=self.draws)
+        made = self._sizes(RandomFourierBuilder)
+        draws_of(made.rank, made.form)
+        return made
 
 
 #: Forms of the features: sine and cosine of each frequency, or one cosine with a random phase.
@@ -174,9 +174,6 @@ class FourierColumns(Waves):
 @dataclass(frozen=True)
 class RandomFourierBuilder(ExplicitBuilder):
     r"""k(x, z) = E a cos(w·(x − z)) as an average over drawn frequencies.
-
-    rank : features; two for each frequency with ``form="pairs"``, one with ``form="phase"``.
-    draws : see :func:`gramian.kernels.spectral.spectral_draws`.
 
     With pairs k̃(x, x) = k(x, x). A random phase doubles the number of frequencies, but adds the noise of
     cos(w·(x + z) + 2b). Source: Rahimi and Recht 2007; Sutherland and Schneider 2015 (comparison of the two

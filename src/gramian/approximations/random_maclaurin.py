@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import one_of
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fitted_map
@@ -72,9 +72,7 @@ class RandomMaclaurin(Approximation):
 
     def builder(self) -> RandomMaclaurinBuilder:
         one_of("powers", self.powers, POWERS)
-        return RandomMaclaurinBuilder(
-            rank=whole_number("rank", self.rank, 1), powers=self.powers, exact_low=bool(self.exact_low)
-        )
+        return self._sizes(RandomMaclaurinBuilder)
 
 
 #: Rules for the powers of the features: shared out by their weight, or drawn as in the paper.

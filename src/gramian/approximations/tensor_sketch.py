@@ -10,7 +10,6 @@ import scipy.fft as fft
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from gramian._checks import whole_number
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fitted_map
@@ -65,7 +64,7 @@ class TensorSketch(Approximation):
     verbose: int = 0
 
     def builder(self) -> TensorSketchBuilder:
-        return TensorSketchBuilder(rank=whole_number("rank", self.rank, 1))
+        return self._sizes(TensorSketchBuilder)
 
 
 @dataclass(frozen=True, eq=False)

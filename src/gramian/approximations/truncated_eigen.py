@@ -11,9 +11,9 @@ import numpy as np
 import scipy.linalg as la
 from numpy.typing import ArrayLike
 
-from gramian._checks import positive_number, whole_number
+from gramian._checks import positive_number
 from gramian._numerics import rank_cutoff
-from gramian._typing import Array, Float64Array, FloatArray, Rows, RowsLike
+from gramian._typing import Float64Array, FloatArray, Rows, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis
 from gramian.compression.builder import Builder, BuildSettings
@@ -90,11 +90,7 @@ class TruncatedEigen(Approximation):
         return replace(super()._evidence(), solver=(("iterations", f"{self.n_iter_:,}"),))
 
     def builder(self) -> TruncatedEigenBuilder:
-        return TruncatedEigenBuilder(
-            rank=whole_number("rank", self.rank, 1),
-            tol=positive_number("tol", self.tol),
-            max_iter=whole_number("max_iter", self.max_iter, 1),
-        )
+        return self._sizes(TruncatedEigenBuilder, tol=positive_number("tol", self.tol))
 
 
 #: Function V → K V.
@@ -107,9 +103,6 @@ EXTRA = 10
 @dataclass(frozen=True)
 class TruncatedEigenBuilder(Builder):
     r"""K̃ = U Λ Uᵀ of the r leading eigenpairs of K on all rows; features Λ^(−1/2) Uᵀ k(X, x).
-
-    tol : the iteration stops once all residuals satisfy ‖K u − λ u‖ ≤ tol · λ.
-    max_iter : largest number of passes over K.
 
     Time O(passes · n² (d + r)) and memory O(n r · passes): for tables of some ten thousand rows, as the
     reference for other methods. K is never stored. New rows cost n kernel values.
@@ -154,14 +147,7 @@ class TruncatedEigenBuilder(Builder):
         notes = {"largest residual": found.residual, "passes over K": found.passes}
         return FeatureMap.lone(root, partition, settings.kernel, notes)
 
-    def build(
-        self,
-        source: RowSource,
-        settings: BuildSettings,
-        *,
-        sample_size: int | None = None,
-        weights: Array | None = None,
-    ) -> FeatureMap:
+    def build(self, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Build the features from all rows of the source, without sampling."""
         rows = source.take(np.arange(source.shape[0]))
         return self.assemble(rows, fit_partition(rows[:1], 1, rng=settings.rng), settings)

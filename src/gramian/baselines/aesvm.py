@@ -5,7 +5,7 @@ Source: Nandan, Khargonekar and Talathi 2014.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from gramian.baselines.base import BaselineClassifier, WeightedRows
 from gramian.baselines.expansion import Expansion
 from gramian.baselines.extreme_points import derive_representatives
 from gramian.baselines.support import support_vectors
-from gramian.estimator.summaries import Evidence
 
 
 @dataclass(eq=False, repr=False)
@@ -108,7 +107,3 @@ class AESVMClassifier(BaselineClassifier):
         self.n_representatives_ = counted.rows.shape[0]
         self.n_support_ = len(exact.rows)
         return Expansion.of(exact.rows, exact.coefficients, exact.intercept, gamma)
-
-    def _evidence(self) -> Evidence:
-        vectors = (("support vectors", f"{self.n_support_:,}"),)
-        return replace(super()._evidence(), penalty={"C": self.C}, sizes=vectors)

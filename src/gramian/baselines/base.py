@@ -85,7 +85,14 @@ class Baseline(KernelEstimator):
         return int(self.model_.nbytes)
 
     def _evidence(self) -> Evidence:
-        return Evidence(nbytes=self.nbytes_)
+        penalty = {name: getattr(self, name) for name in ("C", "alpha") if hasattr(self, name)}
+        vectors, steps = getattr(self, "n_support_", None), getattr(self, "n_iter_", None)
+        return Evidence(
+            penalty=penalty,
+            sizes=() if vectors is None else (("support vectors", f"{vectors:,}"),),
+            nbytes=self.nbytes_,
+            solver=() if steps is None else (("iterations", f"{steps:,}"),),
+        )
 
     def _checked_gamma(self, rows: Rows) -> float:
         """Return gamma as a number for these training rows; raise if it is not a positive number."""

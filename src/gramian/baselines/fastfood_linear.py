@@ -5,22 +5,20 @@ Source: Le, Sarlós and Smola 2013; Fan et al. 2008 (liblinear).
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gramian._checks import one_of, whole_number
 from gramian._numerics import narrowed
-from gramian._random import as_generator, children
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.approximations.fastfood import FastfoodBuilder, FastfoodColumns
 from gramian.approximations.random_fourier import FORMS, draws_of
-from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, WeightedRows, moments
+from gramian.baselines.base import WeightedRows, moments
 from gramian.baselines.expansion import gaussian
-from gramian.baselines.linear import linear_svm, ridge
-from gramian.estimator.summaries import Evidence
+from gramian.baselines.linear import LinearBaseline, LinearClassifier, LinearRegressor
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import shift_rows
 
@@ -45,7 +43,12 @@ class FeatureWeights:
         own = (self.weights, self.intercept, self.centre)
         return self.columns.nbytes + sum(array.nbytes for array in own)
 
-    def features(self, X: Rows) -> FloatArray:
+    @property
+    def rank(self) -> int:
+        """Number of features."""
+        return self.columns.n_columns
+
+    def __call__(self, X: Rows) -> FloatArray:
         """Return φ(x − c), shape (n, rank)."""
         return self.columns(shift_rows(dense(X), self.centre))
 
@@ -53,12 +56,12 @@ class FeatureWeights:
         """Return f of each row, shape (n, outputs). Time O(n (rank log d + rank outputs))."""
         kind = np.result_type(self.weights, self.intercept)
         out = np.empty((X.shape[0], self.n_outputs), kind)
-        for where in row_slices(len(out), tile_rows(self.columns.n_columns, 4)):
-            np.matmul(self.features(X[where]), self.weights, out=out[where])
+        for where in row_slices(len(out), tile_rows(self.rank, 4)):
+            np.matmul(self(X[where]), self.weights, out=out[where])
         out += self.intercept
         return out
 
-    def with_weights(self, weights: Float64Array, intercept: Float64Array) -> FeatureWeights:
+    def folded(self, weights: Float64Array, intercept: Float64Array) -> FeatureWeights:
         """Return the same map with other weights."""
         return FeatureWeights(
             self.columns,
@@ -68,12 +71,11 @@ class FeatureWeights:
         )
 
 
-class _FastfoodLinear(Baseline):
+class _FastfoodLinear(LinearBaseline):
     rank: Any
     form: Any
 
-    def _map(self, rows: WeightedRows, rng: np.random.Generator) -> FeatureWeights:
-        """Draw the random feature map, without weights yet."""
+    def _features(self, rows: WeightedRows, rng: np.random.Generator) -> FeatureWeights:
         one_of("form", self.form, FORMS)
         rank, d = whole_number("rank", self.rank, 1), rows.rows.shape[1]
         draws_of(rank, self.form)
@@ -84,7 +86,7 @@ class _FastfoodLinear(Baseline):
 
 
 @dataclass(eq=False, repr=False)
-class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
+class FastfoodLinearClassifier(_FastfoodLinear, LinearClassifier):
     r"""Fastfood and liblinear: a linear SVM on random Fourier features made by Hadamard transforms.
 
     f(x) = w·φ(x) + b with E φ(x)·φ(z) = exp(−γ‖x − z‖²); a prediction takes O(rank log d) and rank sines.
@@ -134,29 +136,9 @@ class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
     random_state: Any = None
     n_jobs: int | None = None
 
-    def _train(self, rows: WeightedRows) -> FeatureWeights:
-        drawing, fitting = children(as_generator(self.random_state), 2)
-        drawn = self._map(rows, drawing)
-        weights, intercept, self.n_iter_ = linear_svm(
-            drawn.features,
-            drawn.columns.n_columns,
-            rows,
-            C=self.C,
-            loss=self.loss,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            rng=fitting,
-            engine=self._engine(),
-        )
-        return drawn.with_weights(weights, intercept)
-
-    def _evidence(self) -> Evidence:
-        steps = (("iterations", f"{self.n_iter_:,}"),)
-        return replace(super()._evidence(), penalty={"C": self.C}, solver=steps)
-
 
 @dataclass(eq=False, repr=False)
-class FastfoodLinearRegressor(_FastfoodLinear, BaselineRegressor):
+class FastfoodLinearRegressor(_FastfoodLinear, LinearRegressor):
     r"""Fastfood and ridge regression, with the features of :class:`FastfoodLinearClassifier`.
 
     Minimises Σ_i weight_i (y_i − w·φ(x_i) − b)² + alpha ‖w‖², from sums over the rows.
@@ -191,11 +173,3 @@ class FastfoodLinearRegressor(_FastfoodLinear, BaselineRegressor):
     alpha: float = 1.0
     random_state: Any = None
     n_jobs: int | None = None
-
-    def _train(self, rows: WeightedRows) -> FeatureWeights:
-        drawn = self._map(rows, as_generator(self.random_state))
-        found = ridge(drawn.features, drawn.columns.n_columns, rows, alpha=self.alpha, engine=self._engine())
-        return drawn.with_weights(*found)
-
-    def _evidence(self) -> Evidence:
-        return replace(super()._evidence(), penalty={"alpha": self.alpha})

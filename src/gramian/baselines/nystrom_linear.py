@@ -5,20 +5,18 @@ Source: Zhang, Tsang and Kwok 2008; Fan et al. 2008 (liblinear).
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gramian._checks import whole_number
 from gramian._numerics import narrowed, rank_cutoff, whiten
-from gramian._random import as_generator, children
-from gramian._typing import Array, Float64Array, Rows
-from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, WeightedRows
+from gramian._typing import Float64Array, Rows
+from gramian.baselines.base import WeightedRows
 from gramian.baselines.expansion import Expansion, gaussian
-from gramian.baselines.linear import linear_svm, ridge
+from gramian.baselines.linear import LinearBaseline, LinearClassifier, LinearRegressor
 from gramian.engine import Engine
-from gramian.estimator.summaries import Evidence
 from gramian.kernels.columns import dense
 from gramian.landmarks.rules import select_landmarks
 
@@ -54,10 +52,8 @@ class _Features:
         )
 
 
-class _NystromLinear(Baseline):
+class _NystromLinear(LinearBaseline):
     n_landmarks: Any
-    random_state: Any
-    landmarks_: Array
 
     def _features(self, rows: WeightedRows, rng: np.random.Generator) -> _Features:
         count = whole_number("n_landmarks", self.n_landmarks, 1)
@@ -66,7 +62,7 @@ class _NystromLinear(Baseline):
 
 
 @dataclass(eq=False, repr=False)
-class NystromLinearClassifier(_NystromLinear, BaselineClassifier):
+class NystromLinearClassifier(_NystromLinear, LinearClassifier):
     r"""k-means Nyström and liblinear: a linear SVM on φ(x) = Vᵀ k(Z, x), V Vᵀ = K(Z, Z)⁺.
 
     Z are k-means centres of the rows. The weights w are folded, β = V w, so that a prediction is
@@ -119,29 +115,9 @@ class NystromLinearClassifier(_NystromLinear, BaselineClassifier):
     random_state: Any = None
     n_jobs: int | None = None
 
-    def _train(self, rows: WeightedRows) -> Expansion:
-        choosing, fitting = children(as_generator(self.random_state), 2)
-        features = self._features(rows, choosing)
-        weights, intercept, self.n_iter_ = linear_svm(
-            features,
-            features.rank,
-            rows,
-            C=self.C,
-            loss=self.loss,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            rng=fitting,
-            engine=self._engine(),
-        )
-        return features.folded(weights, intercept)
-
-    def _evidence(self) -> Evidence:
-        steps = (("iterations", f"{self.n_iter_:,}"),)
-        return replace(super()._evidence(), penalty={"C": self.C}, solver=steps)
-
 
 @dataclass(eq=False, repr=False)
-class NystromLinearRegressor(_NystromLinear, BaselineRegressor):
+class NystromLinearRegressor(_NystromLinear, LinearRegressor):
     r"""k-means Nyström and ridge regression, with the features of :class:`NystromLinearClassifier`.
 
     Minimises Σ_i weight_i (y_i − w·φ(x_i) − b)² + alpha ‖w‖², from sums over the rows.
@@ -175,11 +151,3 @@ class NystromLinearRegressor(_NystromLinear, BaselineRegressor):
     alpha: float = 1.0
     random_state: Any = None
     n_jobs: int | None = None
-
-    def _train(self, rows: WeightedRows) -> Expansion:
-        features = self._features(rows, as_generator(self.random_state))
-        found = ridge(features, features.rank, rows, alpha=self.alpha, engine=self._engine())
-        return features.folded(*found)
-
-    def _evidence(self) -> Evidence:
-        return replace(super()._evidence(), penalty={"alpha": self.alpha})

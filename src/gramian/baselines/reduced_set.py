@@ -5,7 +5,7 @@ Source: Schölkopf, Mika, Burges, Knirsch, Müller, Rätsch and Smola 1999; gree
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 import scipy.linalg as la
@@ -17,7 +17,6 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.baselines.base import BaselineClassifier, WeightedRows
 from gramian.baselines.expansion import Expansion, gaussian
 from gramian.baselines.support import support_vectors
-from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError
 from gramian.kernels.base import as_rows
 from gramian.kernels.columns import Columns, dense
@@ -285,7 +284,3 @@ class ReducedSetClassifier(BaselineClassifier):
         self.distances_ = found.distances
         self.n_support_ = len(exact.rows)
         return Expansion.of(found.units, found.coefficients, exact.intercept, gamma)
-
-    def _evidence(self) -> Evidence:
-        vectors = (("support vectors", f"{self.n_support_:,}"),)
-        return replace(super()._evidence(), penalty={"C": self.C}, sizes=vectors)

@@ -154,9 +154,9 @@ def block_spectrum(
         values = la.eigvalsh(kernel(rows, dtype=np.float64, n_jobs=1), check_finite=False)
         tails = np.append(np.cumsum(np.sort(values**2))[::-1], 0.0)
         return Spectrum(np.sqrt(tails / (tails[0] or 1.0)), float(n))
-    count, found = FIRST_PIVOTS, None
+    count, rank, found = FIRST_PIVOTS, 0, None
     while True:
-        found = rpcholesky_factor(kernel, rows, _more(found, count, n), rng, after=found, n_jobs=1)
+        found = rpcholesky_factor(kernel, rows, min(count, n) - rank, rng, after=found, n_jobs=1)
         rank = len(found.factor)
         spans = rank < min(count, n) or rank == n
         spectrum = _from_factor(kernel, rows, found, rng, times)
@@ -164,10 +164,6 @@ def block_spectrum(
         if spans or spectrum.levels[reliable] < tol or reliable >= most or count >= MOST_PIVOTS:
             return spectrum
         count *= 2
-
-
-def _more(found: PivotedFactor | None, count: int, n: int) -> int:
-    return min(count, n) - (0 if found is None else len(found.factor))
 
 
 def _from_factor(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from gramian._phases import Progress, uncounted
 from gramian._typing import Array, IntArray, Rows
@@ -16,10 +15,9 @@ from gramian.compression.features import FeatureMap
 from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import SAMPLE_ROWS, Partition, fit_partition
-from gramian.landmarks.rules import ROWS_PER_LANDMARK, Landmarks, select_landmarks
+from gramian.landmarks.rules import ROWS_PER_LANDMARK
 
 #: Rows that a pass reads at once if no plan sets it. Chosen by hand.
 CHUNK_ROWS = 65_536
@@ -35,6 +33,8 @@ class BuildSettings:
     engine: Engine
     chunk_rows: int = CHUNK_ROWS
     progress: Progress = uncounted  #: is told of the rows of each of a builder's ``passes``
+    sample_rows: int | None = None  #: rows to draw for partition and landmarks; None: by the builder's rule
+    weights: Array | None = None  #: of all rows; those of weight 0 are not drawn
 
     def floats(self, rows: Rows) -> Rows:
         """Return the rows in the precision of the bases: see :func:`as_float`."""
@@ -56,12 +56,17 @@ class Builder(ABC):
     method: ClassVar[str]
     #: Whether a sample of narrow integers keeps its stored dtype until a block's landmarks are chosen.
     stored_sample: ClassVar[bool] = False
+    #: Whether a core couples the blocks.
+    coupled: ClassVar[bool] = False
+    #: What makes the model smaller, which an error about a too small budget advises.
+    remedy: ClassVar[str] = "lower rank, root_rank or n_blocks"
     partition: str = "kmeans"
+    n_blocks: int | None = 1
 
     @property
     def n_leaves(self) -> int:
         """Number of leaf blocks requested."""
-        return 1
+        return self.n_blocks or 1
 
     @property
     def nested_levels(self) -> int:
@@ -89,19 +94,9 @@ class Builder(ABC):
         return self.root_landmarks
 
     @property
-    def coupled(self) -> bool:
-        """Whether a core couples the blocks."""
-        return False
-
-    @property
     def definite(self) -> bool:
         """Whether the core is positive semi-definite by construction."""
         return True
-
-    @property
-    def remedy(self) -> str:
-        """Advice that an error about a too small budget gives: the parameters that make the model smaller."""
-        return "lower rank, root_rank or n_blocks"
 
     @property
     def passes(self) -> int:
@@ -134,20 +129,12 @@ class Builder(ABC):
         wanted = ROWS_PER_LANDMARK * max(self.root_landmarks, self.landmarks_per_block * self.n_leaves)
         return min(n_rows, max(SAMPLE_ROWS, wanted))
 
-    def build(
-        self,
-        source: RowSource,
-        settings: BuildSettings,
-        *,
-        sample_size: int | None = None,
-        weights: Array | None = None,
-    ) -> FeatureMap:
+    def build(self, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Draw the sample, fit the partition, assemble and finish. Reads the sampled rows once.
 
         Rows of weight 0 are never drawn, because they do not influence the model.
         """
-        size = self.sample_size(source.shape[0]) if sample_size is None else sample_size
-        sample = _draw(source, size, settings.rng, weights)
+        sample = _draw(source, self.sample_size(source.shape[0]), settings)
         if not self.stored_sample or sample.dtype.itemsize >= settings.dtype.itemsize:
             sample = settings.floats(sample)
         partition = fit_partition(
@@ -165,7 +152,9 @@ class Builder(ABC):
         return features
 
 
-def _draw(source: RowSource, size: int, rng: np.random.Generator, weights: Array | None) -> Rows:
+def _draw(source: RowSource, size: int, settings: BuildSettings) -> Rows:
+    size = size if settings.sample_rows is None else settings.sample_rows
+    weights, rng = settings.weights, settings.rng
     if weights is None or (weights > 0).all():
         return sample_rows(source, size, rng)[0]
     usable = np.flatnonzero(weights > 0)
@@ -178,39 +167,3 @@ def block_members(labels: IntArray, n_blocks: int) -> list[IntArray]:
     """Return the row numbers of each block in ascending order."""
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.searchsorted(labels[order], np.arange(1, n_blocks)))
-
-
-def choose_landmarks(
-    rows: Rows,
-    count: int,
-    landmarks: Landmarks,
-    rng: np.random.Generator,
-    engine: Engine | None = None,
-    *,
-    kernel: Kernel | None = None,
-    tol: float = 0.0,
-    tol_after: int = 0,
-    given: Rows | None = None,
-    dtype: DTypeLike | None = None,
-) -> Rows:
-    """Return given landmarks after checking their width, or choose ``count`` landmarks from the rows."""
-    if isinstance(landmarks, str):
-        return select_landmarks(
-            rows,
-            count,
-            landmarks,
-            rng,
-            engine,
-            kernel=kernel,
-            tol=tol,
-            tol_after=tol_after,
-            given=given,
-            dtype=dtype,
-        )
-    points = np.asarray(landmarks, np.float64)
-    if points.ndim != 2 or points.shape[1] != rows.shape[1]:
-        raise InputError(
-            f"landmarks has shape {points.shape}; expected (m, {rows.shape[1]}), one point a row with "
-            f"the data's {rows.shape[1]} features."
-        )
-    return points

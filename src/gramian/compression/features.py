@@ -8,24 +8,27 @@ w_s(x)ᵀ C_st w_t(y) where a core couples the blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from gramian._typing import Array, FloatArray, Rows
 from gramian.compression.basis import Basis
-from gramian.compression.grouping import Unit
+from gramian.compression.grouping import UNIT_ROWS, Unit, units_by_leaf
+from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition
 from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
 
+Result = TypeVar("Result")
 #: Of each level a name, and the sizes of its blocks.
 BlockSizes = Sequence[tuple[str, Sequence[int]]]
 #: The note about negative eigenvalues of the kernel matrix: their sum, without its sign.
@@ -129,13 +132,26 @@ class FeatureMap:
         own path are zero.
         """
         features = np.zeros((len(unit.rows), max(self.path_ranks)), self.dtype)
-        for segments in unit.levels:
-            for segment in segments:
-                basis = self.nodes[segment.node]
-                start = self.forest.path_rank(segment.node)
-                rows = segment.rows
-                basis.into(X[rows], features[rows, :start], features[rows, start : start + basis.rank])
+        for segment in unit.segments:
+            rows, own = segment.rows, self.forest.columns(segment.node)
+            self.nodes[segment.node].into(X[rows], features[rows, : own.start], features[rows, own])
         return features
+
+    def map_units(
+        self,
+        rows: Rows,
+        work: Callable[[Unit, Rows, FloatArray], Result],
+        engine: Engine,
+        unit_rows: int = UNIT_ROWS,
+    ) -> AbstractContextManager[Iterator[tuple[Unit, Result]]]:
+        """Map work on a unit, its rows and their features over a chunk of rows, in the order of the units."""
+        labels = self.partition.route(rows, engine)
+
+        def task(unit: Unit) -> tuple[Unit, Result]:
+            X = rows[unit.rows]
+            return unit, work(unit, X, self.unit_features(X, unit))
+
+        return engine.results(task, units_by_leaf(labels, self.leaf_levels, unit_rows))
 
 
 def forest_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -28,6 +28,16 @@ class Unit:
 
     rows: IntArray
     levels: tuple[tuple[Segment, ...], ...]
+
+    @property
+    def segments(self) -> Iterator[Segment]:
+        """Segments of all levels, from the root down."""
+        return chain.from_iterable(self.levels)
+
+    @property
+    def upwards(self) -> Iterator[Segment]:
+        """Segments of all levels, from the leaves up."""
+        return chain.from_iterable(reversed(self.levels))
 
 
 def units_by_leaf(labels: IntArray, leaf_levels: Array, unit_rows: int = UNIT_ROWS) -> Iterator[Unit]:

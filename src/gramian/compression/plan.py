@@ -89,8 +89,12 @@ class Plan(Shown):
         """Build the bases, as the phase "bases", with this plan's sizes: see :meth:`Builder.build`."""
         rows = self.builder.passes * source.shape[0]
         progress = phases("bases", rows or None)
-        settings = BuildSettings(kernel, np.dtype(self.dtype), rng, engine, self.chunk_rows, progress)
-        return self.builder.build(source, settings, sample_size=self.sample_rows, weights=weights)
+        settings = BuildSettings(
+            *(kernel, np.dtype(self.dtype), rng, engine, self.chunk_rows, progress),
+            sample_rows=self.sample_rows,
+            weights=weights,
+        )
+        return self.builder.build(source, settings)
 
     def used(self, bytes_: dict[str, int], seconds: dict[str, float]) -> Plan:
         """Return the plan with the bytes and seconds that the fit used."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from gramian._typing import Array, Rows
+from gramian._typing import Rows
 from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
@@ -27,14 +27,7 @@ class PrebuiltBuilder(Builder):
         """Return the given features."""
         return self.features
 
-    def build(
-        self,
-        source: RowSource,
-        settings: BuildSettings,
-        *,
-        sample_size: int | None = None,
-        weights: Array | None = None,
-    ) -> FeatureMap:
+    def build(self, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Return the given features without reading a row."""
         return self.features
 

@@ -39,56 +39,36 @@ def coupled_blocks(
     engine: Engine,
     *,
     psd: bool,
+    whitened: bool = True,
 ) -> CoupledCore:
-    """Return C_st = L_sᵀ K(Z_s, Z_t) L_t for s < t, with C_ss = I, without the pairs that ``keep`` drops."""
-    ranks = [v.shape[1] for v in vectors]
-    runs = block_runs([len(v) for v in vectors])
-    joined = [_joined_vectors(vectors, run) for run in runs]
+    """Return C_st = L_sᵀ K(Z_s, Z_t) L_t for vectors L_s (m_s × r_s), without the pairs that ``keep`` drops.
 
-    def strip(a: int) -> Strip:
-        row = {(s, s): np.eye(ranks[s]) for s in runs[a]}
-        mine = _joined_points(points, runs[a])
-        for b in range(a, len(runs)):
-            wanted = [
-                (s, t)
-                for s in runs[a]
-                for t in runs[b]
-                if s < t and ranks[s] and ranks[t] and (keep is None or keep[s, t])
-            ]
-            if wanted:
-                others = mine if a == b else _joined_points(points, runs[b])
-                block = kernel(mine, others, dtype=np.float64, n_jobs=1)
-                row.update(_cut(joined[a].T @ block @ joined[b], runs[a], runs[b], ranks, wanted))
-        return row
-
-    with engine.results(strip, range(len(runs))) as strips:
-        return join_blocks(strips, ranks, keep, psd=psd)
-
-
-def landmark_core(
-    kernel: Kernel, points: Sequence[Rows], vectors: Sequence[Float64Array], engine: Engine
-) -> CoupledCore:
-    """Return C_st = L_sᵀ K(Z_s, Z_t) L_t for any vectors L_s (m_s × r_s); the core is positive semi-definite.
-
-    Time O((Σ m_s)² (d + max r)), memory O(R² + max m²).
+    Where the vectors are ``whitened``, C_ss = I is not computed.
     """
     ranks = [v.shape[1] for v in vectors]
     runs = block_runs([len(v) for v in vectors])
     joined = [_joined_vectors(vectors, run) for run in runs]
 
     def strip(a: int) -> Strip:
-        row = {}
+        row = {(s, s): np.eye(ranks[s]) for s in runs[a]} if whitened else {}
         mine = _joined_points(points, runs[a])
         for b in range(a, len(runs)):
-            others = _joined_points(points, runs[b])
-            own = joined[a].T @ kernel(mine, others, dtype=np.float64, n_jobs=1) @ joined[b]
-            own = 0.5 * (own + own.T) if a == b else own
-            wanted = [(s, t) for s in runs[a] for t in runs[b] if s <= t]
-            row.update(_cut(own, runs[a], runs[b], ranks, wanted))
+            wanted = [
+                (s, t)
+                for s in runs[a]
+                for t in runs[b]
+                if (s < t or (s == t and not whitened))
+                and (ranks[s] and ranks[t] and (keep is None or keep[s, t]))
+            ]
+            if wanted:
+                others = mine if a == b else _joined_points(points, runs[b])
+                own = joined[a].T @ kernel(mine, others, dtype=np.float64, n_jobs=1) @ joined[b]
+                own = 0.5 * (own + own.T) if a == b else own
+                row.update(_cut(own, runs[a], runs[b], ranks, wanted))
         return row
 
     with engine.results(strip, range(len(runs))) as strips:
-        return join_blocks(strips, ranks, None, psd=True)
+        return join_blocks(strips, ranks, keep, psd=psd)
 
 
 def block_row_grams(

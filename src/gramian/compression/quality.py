@@ -69,11 +69,6 @@ class MeasuredErrors:
     counts: IntArray  #: rows of each block
 
 
-def relative_error(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> ErrorEstimate:
-    """Return the relative Frobenius error alone; see :func:`measure`."""
-    return measure(residual, n_rows=n_rows, rng=rng).relative
-
-
 def trace_error(residual: Residual) -> ErrorEstimate:
     """Return tr(K − K̃)/tr(K), the relative nuclear norm where K − K̃ ⪰ 0; exact, in one pass.
 

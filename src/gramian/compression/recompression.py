@@ -13,7 +13,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.basis import Basis
 from gramian.compression.builder import BuildSettings
 from gramian.compression.features import FeatureMap
-from gramian.compression.projection_core import block_row_grams, landmark_core
+from gramian.compression.projection_core import block_row_grams, coupled_blocks
 from gramian.compression.randomized_svd import randomized_eigh
 from gramian.compression.rank_sharing import Size
 from gramian.compression.sums import accumulate
@@ -152,7 +152,7 @@ def recompress_core(
         features,
         nodes=tuple(nodes),
         forest=Forest.from_levels([ranks.tolist()], []),
-        core=landmark_core(features.kernel, points, vectors, engine),
+        core=coupled_blocks(features.kernel, points, vectors, None, engine, psd=True, whitened=False),
     )
 
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
-from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import Unit, units_by_leaf
+from gramian.compression.features import FeatureMap, Result
+from gramian.compression.grouping import Unit
 from gramian.compression.storage import operator_of
-from gramian.compression.sums import leaf_blocks
-from gramian.data.source import RowSource, as_source, row_blocks
+from gramian.compression.sums import leaf_blocks, map_source
+from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
 from gramian.operators.base import SymmetricOperator
-
-Result = TypeVar("Result")
-#: Function applied to each unit of rows: (rows, their numbers in the source, unit) → result.
-Work = Callable[[Rows, IntArray, Unit], Result]
 
 
 @dataclass(frozen=True)
@@ -92,14 +87,13 @@ class Residual:
         levels = np.empty((len(forest.levels), self.n_rows))
         leaves = np.empty(self.n_rows, np.intp)
 
-        def work(X: Rows, numbers: IntArray, unit: Unit) -> None:
-            F = self.features.unit_features(X, unit).astype(np.float64)
+        def work(numbers: IntArray, unit: Unit, X: Rows, F: FloatArray) -> None:
+            F = F.astype(np.float64)
             left = self.features.kernel.diagonal(X)
             kernel[numbers] = left
             for depth, segments in enumerate(unit.levels):
                 for segment in segments:
-                    start = forest.path_rank(segment.node)
-                    W = F[segment.rows, start : start + forest.ranks[segment.node]]
+                    W = F[segment.rows, forest.columns(segment.node)]
                     right = W if core is None else W @ core.block(segment.node, segment.node)
                     left[segment.rows] -= np.einsum("ij,ij->i", W, right)
                 levels[depth, numbers] = left
@@ -124,14 +118,14 @@ class Residual:
         place[picked] = np.arange(len(picked))
         rows = np.empty((2, self.n_rows))
 
-        def work(X: Rows, numbers: IntArray, unit: Unit) -> Float64Array:
+        def work(numbers: IntArray, unit: Unit, X: Rows, F: FloatArray) -> Float64Array:
             own = np.flatnonzero(place[numbers] >= 0)
             diagonal = own, place[numbers[own]]
             tile = columns(X).astype(np.float64, copy=False)
             tile[diagonal] = 0.0
             square = np.square(tile)
             kernel, rows[1, numbers] = square.sum(axis=0), square @ weights
-            self._subtract(tile, self.features.unit_features(X, unit), unit, left)
+            self._subtract(tile, F, unit, left)
             tile[diagonal] = 0.0
             np.square(tile, out=tile)
             rows[0, numbers] = tile @ weights
@@ -152,27 +146,16 @@ class Residual:
     ) -> None:
         """Subtract K̃(unit, picked) from a tile of K(unit, picked)."""
         forest = self.features.forest
-        for segments in unit.levels:
-            for segment in segments:
-                if segment.node in left:
-                    cols, factor = left[segment.node]
-                    start = forest.path_rank(segment.node)
-                    W = F[segment.rows, start : start + forest.ranks[segment.node]]
-                    tile[segment.rows, cols] -= W.astype(np.float64) @ factor
+        for segment in unit.segments:
+            if segment.node in left:
+                cols, factor = left[segment.node]
+                W = F[segment.rows, forest.columns(segment.node)]
+                tile[segment.rows, cols] -= W.astype(np.float64) @ factor
 
-    def _units(self, work: Work[Result]) -> Generator[Result, None, None]:
-        """Yield ``work`` of each unit of rows, in order, on the engine's threads."""
-        for where, rows in row_blocks(self.source, self.chunk_rows):
-            with self._chunk(where.start, rows, work) as found:
-                yield from found
-
-    def _chunk(self, start: int, rows: Rows, work: Work[Result]) -> AbstractContextManager[Iterator[Result]]:
-        labels = self.features.partition.route(rows, self.engine)
-
-        def task(unit: Unit) -> Result:
-            return work(rows[unit.rows], start + unit.rows, unit)
-
-        return self.engine.results(task, units_by_leaf(labels, self.features.leaf_levels))
+    def _units(
+        self, work: Callable[[IntArray, Unit, Rows, FloatArray], Result]
+    ) -> Generator[Result, None, None]:
+        return map_source(self.features, self.source, work, chunk_rows=self.chunk_rows, engine=self.engine)
 
 
 def _left_factors(
@@ -185,17 +168,15 @@ def _left_factors(
         leaf_blocks(features, as_source(picked), chunk_rows=picked.shape[0], engine=engine)
     ) as blocks:
         for numbers, unit, F in blocks:
-            for segments in unit.levels:
-                for segment in segments:
-                    start = forest.path_rank(segment.node)
-                    W = F[segment.rows, start : start + forest.ranks[segment.node]].astype(np.float64)
-                    rows = numbers[segment.rows]
-                    if features.core is None:
-                        found[segment.node].append((rows, W.T))
-                    else:
-                        coupled = W @ features.core.row_strip(segment.node)
-                        for t, part in enumerate(features.core.split_columns(coupled)):
-                            found[t].append((rows, part.T))
+            for segment in unit.segments:
+                W = F[segment.rows, forest.columns(segment.node)].astype(np.float64)
+                rows = numbers[segment.rows]
+                if features.core is None:
+                    found[segment.node].append((rows, W.T))
+                else:
+                    coupled = W @ features.core.row_strip(segment.node)
+                    for t, part in enumerate(features.core.split_columns(coupled)):
+                        found[t].append((rows, part.T))
     return {
         node: (np.concatenate([rows for rows, _ in parts]), np.concatenate([f for _, f in parts], axis=1))
         for node, parts in found.items()

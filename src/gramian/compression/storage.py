@@ -38,11 +38,9 @@ def stored_levels(
     parts: list[_Growing] = [_Growing(rank, features.dtype, source.shape[0]) for rank in forest.ranks]
     with closing(leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine)) as units:
         for numbers, unit, F in units:
-            for segments in unit.levels:
-                for segment in segments:
-                    start = forest.path_rank(segment.node)
-                    rows[segment.node].append(numbers[segment.rows])
-                    parts[segment.node].add(F[segment.rows, start : start + forest.ranks[segment.node]])
+            for segment in unit.segments:
+                rows[segment.node].append(numbers[segment.rows])
+                parts[segment.node].add(F[segment.rows, forest.columns(segment.node)])
             progress(len(numbers))
     levels = []
     for level in forest.levels:
@@ -112,15 +110,13 @@ def dense_features(features: FeatureMap, source: RowSource, *, chunk_rows: int, 
     out = np.zeros((source.shape[0], features.rank), features.dtype)
     with closing(leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine)) as units:
         for numbers, unit, F in units:
-            for segments in unit.levels:
-                for segment in segments:
-                    rank, offset = forest.ranks[segment.node], offsets[segment.node]
-                    start = forest.path_rank(segment.node)
-                    W = F[segment.rows, start : start + rank]
-                    if roots is None:
-                        out[numbers[segment.rows], offset : offset + rank] = W
-                    else:
-                        out[numbers[segment.rows]] = W @ roots[offset : offset + rank].astype(W.dtype)
+            for segment in unit.segments:
+                W, offset = F[segment.rows, forest.columns(segment.node)], offsets[segment.node]
+                columns = slice(offset, offset + W.shape[1])
+                if roots is None:
+                    out[numbers[segment.rows], columns] = W
+                else:
+                    out[numbers[segment.rows]] = W @ roots[columns].astype(W.dtype)
     return out
 
 

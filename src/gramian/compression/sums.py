@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 
 from gramian._numerics import narrowed
 from gramian._phases import Progress, uncounted
-from gramian._typing import Array, FloatArray, Rows
-from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import Unit, units_by_leaf
+from gramian._typing import Array, FloatArray, IntArray, Rows
+from gramian.compression.features import FeatureMap, Result
+from gramian.compression.grouping import Unit
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import Forest, NodeSums
 
-
-@dataclass
-class UnitSums:
-    """Contribution of one unit of rows to the sums of a node."""
-
-    node: int
-    gram: FloatArray
-    cross: FloatArray
-    rhs: FloatArray
+#: Contributions of one unit of rows to the sums of its nodes, by the nodes' numbers.
+UnitSums = list[tuple[int, NodeSums]]
 
 
 def accumulate(
@@ -69,73 +59,65 @@ def add_rows(
     progress: Progress = uncounted,
 ) -> None:
     """Add a chunk of rows to the sums, in place, in the order of its units."""
-    with _chunk_sums(features, rows, targets, weights, engine) as found:
+    forest = features.forest
+
+    def work(unit: Unit, _: Rows, F: FloatArray) -> UnitSums:
+        Y = narrowed(targets[unit.rows], F.dtype)
+        if weights is not None:
+            root = np.sqrt(weights[unit.rows]).astype(F.dtype)[:, None]
+            Y = Y * root
+            for segment in unit.segments:
+                F[segment.rows, forest.columns(segment.node)] *= root[segment.rows]
+        return unit_products(forest, unit, F, Y)
+
+    with features.map_units(rows, work, engine) as found:
         for unit, parts in found:
-            for part in parts:
-                total = sums[part.node]
-                total.gram += part.gram
-                total.rhs += part.rhs
-                total.cross += part.cross
+            add_unit(sums, parts)
             progress(len(unit.rows))
 
 
-def _chunk_sums(
-    features: FeatureMap, rows: Rows, targets: Array, weights: Array | None, engine: Engine
-) -> AbstractContextManager[Iterator[tuple[Unit, list[UnitSums]]]]:
-    labels = features.partition.route(rows, engine)
-
-    def work(unit: Unit) -> tuple[Unit, list[UnitSums]]:
-        return unit, _unit_sums(features, rows[unit.rows], unit, targets, weights)
-
-    return engine.results(work, units_by_leaf(labels, features.leaf_levels))
+def add_unit(sums: Sequence[NodeSums], parts: UnitSums) -> None:
+    """Add the contributions of a unit to the sums, in place."""
+    for node, part in parts:
+        sums[node].add(part)
 
 
-def _unit_sums(
-    features: FeatureMap, X: Rows, unit: Unit, targets: Array, weights: Array | None
-) -> list[UnitSums]:
-    forest = features.forest
-    F = features.unit_features(X, unit)
-    Y = narrowed(targets[unit.rows], F.dtype)
-    if weights is not None:
-        root = np.sqrt(weights[unit.rows]).astype(F.dtype)[:, None]
-        Y = Y * root
-        for segment in chain.from_iterable(unit.levels):
-            start = forest.path_rank(segment.node)
-            F[segment.rows, start : start + forest.ranks[segment.node]] *= root[segment.rows]
-    return unit_products(forest, unit, F, Y)
-
-
-def unit_products(forest: Forest, unit: Unit, F: FloatArray, Y: FloatArray) -> list[UnitSums]:
+def unit_products(forest: Forest, unit: Unit, F: FloatArray, Y: FloatArray) -> UnitSums:
     """Return each node's WᵀW, Wᵀ[ancestors] and WᵀY over a unit's rows; F has their path features."""
     done = []
-    for segments in unit.levels:
-        for segment in segments:
-            start = forest.path_rank(segment.node)
-            W = F[segment.rows, start : start + forest.ranks[segment.node]]
-            above = F[segment.rows, :start]
-            done.append(UnitSums(segment.node, W.T @ W, W.T @ above, W.T @ Y[segment.rows]))
+    for segment in unit.segments:
+        own = forest.columns(segment.node)
+        W, above = F[segment.rows, own], F[segment.rows, : own.start]
+        done.append((segment.node, NodeSums(W.T @ W, W.T @ above, W.T @ Y[segment.rows])))
     return done
 
 
-def leaf_blocks(
-    features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
-) -> Generator[tuple[Array, Unit, FloatArray], None, None]:
-    """Yield (row numbers, unit, path features) of each unit over all rows, in order.
+def map_source(
+    features: FeatureMap,
+    source: RowSource,
+    work: Callable[[IntArray, Unit, Rows, FloatArray], Result],
+    *,
+    chunk_rows: int,
+    engine: Engine,
+) -> Generator[Result, None, None]:
+    """Yield work on (row numbers, unit, rows, path features) of each unit over all rows, in order.
 
     Close it where the loop may end early: tasks are under way while it waits.
     """
     for where, rows in row_blocks(source, chunk_rows):
-        with _chunk_features(features, rows, engine) as units:
-            for unit, F in units:
-                yield where.start + unit.rows, unit, F
+
+        def numbered(unit: Unit, X: Rows, F: FloatArray, start: int = where.start) -> Result:
+            return work(start + unit.rows, unit, X, F)
+
+        with features.map_units(rows, numbered, engine) as found:
+            for _, result in found:
+                yield result
 
 
-def _chunk_features(
-    features: FeatureMap, rows: Rows, engine: Engine
-) -> AbstractContextManager[Iterator[tuple[Unit, FloatArray]]]:
-    labels = features.partition.route(rows, engine)
-
-    def work(unit: Unit) -> tuple[Unit, FloatArray]:
-        return unit, features.unit_features(rows[unit.rows], unit)
-
-    return engine.results(work, units_by_leaf(labels, features.leaf_levels))
+def leaf_blocks(
+    features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
+) -> Generator[tuple[IntArray, Unit, FloatArray], None, None]:
+    """Yield (row numbers, unit, path features) of each unit over all rows: see :func:`map_source`."""
+    return map_source(
+        features, source, lambda numbers, unit, _, F: (numbers, unit, F), chunk_rows=chunk_rows, engine=engine
+    )

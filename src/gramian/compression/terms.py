@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
-from gramian._typing import FloatArray, IntArray, Rows
-from gramian.engine import Engine
+from gramian._typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -22,17 +19,3 @@ class KernelTerms:
     points: IntArray
     values: FloatArray
     weights: FloatArray
-
-
-class HasTerms(Protocol):
-    """A predictor that can give its sum term by term."""
-
-    @property
-    def n_points(self) -> int:
-        """Number of points of all groups together."""
-
-    def point(self, number: int) -> Rows:
-        """Return a point as the kernel takes it, shape (1, d)."""
-
-    def terms(self, rows: Rows, engine: Engine) -> Iterator[KernelTerms]:
-        """Yield the terms of rows in memory; each row is in one group."""

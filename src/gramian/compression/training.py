@@ -26,6 +26,7 @@ from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
 from gramian.kernels.base import Kernel, refuse_large_values
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multiply
+from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import ridge_coefficients
 from gramian.solvers.solution import Solution, Status, relative_residual
 
@@ -109,8 +110,11 @@ def solve_ridge(
     features: FeatureMap, sums: RidgeSums, alpha: float, engine: Engine
 ) -> tuple[list[Float64Array], Float64Array, Solution]:
     """Solve (FᵀΩF + alpha·I) β = FᵀΩ(y − b); return β per node, the intercept b (or 0) and the solution."""
-    solve = solve_nested if features.core is None else solve_coupled
-    beta, solution = solve(features, sums.nodes, alpha, engine)
+    if features.core is None:
+        factor = ArrowheadFactor(features.forest, sums.nodes, alpha, engine)
+        beta, solution = solve_eliminated(factor, features.forest, sums.nodes)
+    else:
+        beta, solution = solve_coupled(features.core, sums.nodes, alpha, engine)
     if not sums.intercept:
         return beta, np.zeros_like(sums.shift), solution
     beta, offset = split_intercept(beta, sums.nodes, sums.mass, features.dtype, sums.right)
@@ -133,14 +137,6 @@ class _Clock:
         LOG.info("%s: %.2f s, %s held", phase, seconds, format_bytes(held), extra=facts)
 
 
-def solve_nested(
-    features: FeatureMap, sums: Sequence[NodeSums], alpha: float, engine: Engine
-) -> tuple[list[Float64Array], Solution]:
-    """Solve the ridge system of nested bases by arrowhead elimination."""
-    factor = ArrowheadFactor(features.forest, sums, alpha, engine)
-    return solve_eliminated(factor, features.forest, sums)
-
-
 def solve_eliminated(
     factor: ArrowheadFactor, forest: Forest, sums: Sequence[NodeSums]
 ) -> tuple[list[Float64Array], Solution]:
@@ -161,16 +157,14 @@ def solve_eliminated(
 
 
 def solve_coupled(
-    features: FeatureMap, sums: Sequence[NodeSums], alpha: float, engine: Engine
+    core: CoupledCore, sums: Sequence[NodeSums], alpha: float, engine: Engine
 ) -> tuple[list[Float64Array], Solution]:
     """Solve the ridge system of a coupled core and recompute the residual of its normal equations."""
-    assert features.core is not None
-    grams = [s.gram for s in sums]
     right = np.concatenate([s.rhs for s in sums])
-    beta, solution = ridge_coefficients(grams, features.core, right, alpha, engine=engine)
+    beta, solution = ridge_coefficients([s.gram for s in sums], core, right, alpha, engine=engine)
     if solution.status is Status.DIRECT:  # conjugate gradients give their own warning
         warn_if_missed(solution.residual, ridge_tolerance(np.float64))
-    return features.core.split(beta), solution
+    return core.split(beta), solution
 
 
 def warn_if_missed(residual: float, target: float) -> None:

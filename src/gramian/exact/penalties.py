@@ -17,8 +17,8 @@ from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.compression.training import float32_alpha
 from gramian.engine import Engine
 from gramian.exact.blocks import balanced_blocks
-from gramian.exact.building import root_and_blocks
 from gramian.exact.policy import Policy, Sizes
+from gramian.exact.preconditioner import root_and_blocks
 from gramian.exact.ridge import without_ones
 from gramian.exact.solve import costs_of, preconditioner_bytes
 from gramian.exact.system import ExactSystem

@@ -1,4 +1,4 @@
-"""Preconditioners of K + D: a low-rank root, exact blocks of its residual, or both."""
+"""Preconditioners of K + D: a low-rank root, exact blocks of its residual, both, or any approximation."""
 
 from __future__ import annotations
 
@@ -10,11 +10,27 @@ import numpy as np
 from gramian._lapack import cho_solve, inverse_of_factored, solve_triangular
 from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array, Rows
+from gramian.compression.builder import Builder, BuildSettings
+from gramian.compression.storage import stored_operator
+from gramian.data.source import as_source
 from gramian.engine import Engine
+from gramian.exact.policy import ENOUGH, Costs, Sizes
+from gramian.exact.system import ExactSystem
+from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
+from gramian.landmarks.pivoting import PivotedFactor, rpcholesky_factor
+from gramian.operators.base import SymmetricOperator
+from gramian.operators.diagonal import DiagonalPlus
 
 #: Number of tasks of an application, for any number of threads. Chosen by hand.
 TASKS = 16
+#: If a root leaves more than this share of the trace, it is dropped: blocks alone are better. By hand.
+USELESS_ROOT = 0.9
+#: If a root leaves less than this share, the kernel is smooth, and a larger root replaces the blocks. By
+#: hand.
+SMOOTH_ROOT = 0.05
+#: Number of rows whose features are computed at once. Chosen by hand.
+CHUNK_ROWS = 65_536
 
 
 class RootAndBlocks:
@@ -192,3 +208,79 @@ def _inverse(
 def _even_slices(n: int) -> list[slice]:
     edges = np.linspace(0, n, min(TASKS, max(1, n)) + 1).astype(np.intp)
     return [slice(int(a), int(b)) for a, b in pairwise(edges)]
+
+
+def root_and_blocks(
+    system: ExactSystem,
+    sizes: Sizes,
+    slices: list[slice],
+    room: int,
+    rng: np.random.Generator,
+    *,
+    costs: Costs | None,
+) -> tuple[RootAndBlocks, str]:
+    """Return a preconditioner of these sizes and its name; the system counts the kernel values.
+
+    With ``costs`` the sizes may be improved. The root stops growing once it is large enough. It is dropped if
+    it explains little of the trace; if it explains nearly all, a larger root replaces the blocks. Without
+    ``costs`` the sizes are used as given, and more than ``room`` bytes raise :class:`BudgetError`.
+    """
+    n = len(system)
+    factor, name = np.zeros((0, n)), "jacobi"
+    if sizes.rank:
+        whole = float(system.kernel.diagonal(system.rows).sum())
+        enough = ENOUGH * float(system.shift.min())
+        tol = enough / whole if costs is not None and whole > 0 else 0.0
+        pivoted, name = _pivot(system, sizes.rank, tol, rng), "pitc" if slices else "nystrom"
+        factor = pivoted.factor
+        remainder = float(pivoted.diagonal.sum())
+        left = remainder / whole if whole > 0 else 0.0
+        if costs is not None and left > USELESS_ROOT:
+            factor, name = np.zeros((0, n)), "jacobi"
+        elif costs is not None and left < SMOOTH_ROOT:
+            slices, name = [], "nystrom"
+            more = costs.root_affordable(costs.build(sizes), room) - len(pivoted.picked)
+            if more > 0 and len(pivoted.picked) == sizes.rank and not remainder <= enough:
+                factor = _pivot(system, more, tol, rng, pivoted).factor
+    found = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
+    system.evaluations += found.evaluations
+    if found.nbytes > room and costs is None:
+        raise BudgetError(
+            f"the preconditioner of rank {sizes.rank} and blocks of {sizes.block} rows takes more than "
+            "its share of memory_budget. Lower rank or block, or raise the budget.",
+            found.nbytes,
+        )
+    return found, name
+
+
+def _pivot(
+    system: ExactSystem, rank: int, tol: float, rng: np.random.Generator, after: PivotedFactor | None = None
+) -> PivotedFactor:
+    system.evaluations += len(system) * rank
+    return rpcholesky_factor(
+        system.kernel, system.rows, rank, rng, tol=tol, after=after, n_jobs=system.engine.n_jobs or -1
+    )
+
+
+class Compressed:
+    r"""Preconditioner M = K̃ + D on the system's rows, applied as its inverse.
+
+    It takes the time and memory to build the approximation and store its bases (n times the ranks of a row's
+    path). An application is one solve by the approximation's algebra (arrowhead or coupled core). Negative
+    eigenvalues of an indefinite core are clipped, so that M is positive definite.
+    """
+
+    def __init__(self, builder: Builder, system: ExactSystem, rng: np.random.Generator) -> None:
+        source = as_source(system.rows)
+        settings = BuildSettings(system.kernel, np.dtype(system.dtype), rng, system.engine)
+        features = builder.settle(source, settings).build(source, settings)
+        stored = stored_operator(features, source, chunk_rows=CHUNK_ROWS, engine=system.engine)
+        self._least = float(system.shift.min())
+        above = system.shift - self._least
+        self._operator: SymmetricOperator = DiagonalPlus(stored, above) if above.any() else stored
+        self.rank = features.rank
+        self.nbytes = self._operator.nbytes
+
+    def __call__(self, values: Float64Array) -> Float64Array:
+        """Return M⁻¹ v for ``values`` v of shape (n, p)."""
+        return self._operator.solve_quietly(values, self._least).value

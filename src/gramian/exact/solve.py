@@ -14,11 +14,9 @@ from gramian._typing import Float64Array, IntArray
 from gramian.compression.builder import Builder
 from gramian.compression.plan import NOMINAL_THREADS
 from gramian.exact.blocks import balanced_blocks
-from gramian.exact.building import root_and_blocks
 from gramian.exact.checkpoint import Checkpoint
-from gramian.exact.compressed import Compressed
 from gramian.exact.policy import LOOK_ROWS, STIFF, Costs, Policy, Sizes
-from gramian.exact.preconditioner import RootAndBlocks
+from gramian.exact.preconditioner import Compressed, RootAndBlocks, root_and_blocks
 from gramian.exact.sketch import block_rows, sketch_and_project
 from gramian.exact.system import ExactSystem
 from gramian.operators.kernel import working_bytes
@@ -126,18 +124,14 @@ def _solve_system(
     progress: Callable[[Progress], None] | None,
 ) -> tuple[Solution, list[Stage]]:
     solver = settings.solver
+    begin, name, block = time.perf_counter(), solver, 0
     if solver == "cholesky" or (solver == "auto" and len(system) <= DIRECT_ROWS and system.direct_fits):
-        begin = time.perf_counter()
-        found = system.factorised(right)
-        stages = [Stage("cholesky", 0, 0, 0, found.residual, time.perf_counter() - begin, 0.0)]
+        found, name = system.factorised(right), "cholesky"
     elif solver in ITERATIVE:
-        begin = time.perf_counter()
         found = ITERATIVE[solver](system.accurate, right, tol=settings.tol, max_iterations=settings.max_iter)
-        stages = [Stage(solver, 0, 0, found.iterations, found.residual, 0.0, time.perf_counter() - begin)]
     elif solver == "askotch" or (solver == "auto" and _too_dear(system, right, settings)):
-        begin = time.perf_counter()
-        block = settings.sizes.block if settings.sizes.block > 0 else 0
-        block = block or block_rows(len(system), system.memory_bytes)
+        name = "askotch"
+        block = max(settings.sizes.block, 0) or block_rows(len(system), system.memory_bytes)
         found = sketch_and_project(
             system,
             right,
@@ -149,13 +143,14 @@ def _solve_system(
             time_limit=settings.time_limit,
             progress=progress,
         )
-        took = time.perf_counter() - begin
-        stages = [Stage("askotch", 0, block, found.iterations, found.residual, 0.0, took)]
     else:
         run = _Staged(system, right, settings, rng, progress)
         found = run.solve(start)
         return found, run.stages
-    return replace(found, evaluations=system.evaluations, bytes=system.held), stages
+    took = time.perf_counter() - begin
+    built, took = (took, 0.0) if name == "cholesky" else (0.0, took)
+    stage = Stage(name, 0, block, found.iterations, found.residual, built, took)
+    return replace(found, evaluations=system.evaluations, bytes=system.held), [stage]
 
 
 def preconditioner_bytes(system: ExactSystem, right: Float64Array) -> int:

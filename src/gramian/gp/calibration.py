@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from gramian._typing import Float64Array, Rows
-from gramian.compression.grouping import units_by_leaf
+from gramian._typing import Float64Array, FloatArray, Rows
+from gramian.compression.grouping import Unit
 from gramian.engine import Engine
 from gramian.estimator.conformal import held_out_rank
 from gramian.gp.likelihood import MarginalLikelihood
@@ -135,21 +135,22 @@ def leave_one_out(found: MarginalLikelihood, rows: Rows, targets: Float64Array, 
     """
     features, forest = found.features, found.features.forest
     errors, variances = np.empty(targets.shape), np.empty(len(targets))
-    labels = features.partition.route(rows, engine)
-    for unit in units_by_leaf(labels, features.leaf_levels):
-        X = rows[unit.rows]
-        F = np.asarray(features.unit_features(X, unit), np.float64)
-        total = residual_diagonal(features.kernel, X, F) + found.noise
+
+    def work(unit: Unit, X: Rows, F: FloatArray) -> None:
+        rotated = np.array(F, np.float64)
+        total = residual_diagonal(features.kernel, X, rotated) + found.noise
         a = np.array(targets[unit.rows], np.float64)
-        for segment in (s for segments in unit.levels for s in segments):
-            start = forest.path_rank(segment.node)
-            own = F[segment.rows, start : start + forest.ranks[segment.node]]
+        for segment in unit.segments:
+            own = F[segment.rows, forest.columns(segment.node)]
             a[segment.rows] -= own @ found.beta[segment.node]
-        for segments in reversed(unit.levels):
-            for segment in segments:
-                found.factor.forward(segment.node, F[segment.rows])
+        for segment in unit.upwards:
+            found.factor.forward(segment.node, rotated[segment.rows])
         # Σ⁻¹ of a row times its noise; rounding can make it vanish where the other rows know the row.
-        share = np.maximum(1.0 - np.einsum("ij,ij->i", F, F) / total, np.finfo(np.float64).eps)
+        share = np.maximum(1.0 - np.einsum("ij,ij->i", rotated, rotated) / total, np.finfo(np.float64).eps)
         variances[unit.rows] = total / share
         errors[unit.rows] = a / share[:, None]
+
+    with features.map_units(rows, work, engine) as units:
+        for _ in units:
+            pass
     return BandCheck(errors, np.sqrt(variances), held_out=False, means=targets - errors)

@@ -10,7 +10,7 @@ Source of the composite likelihood: Varin, Reid and Firth 2011; of blocks: Deise
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,14 +88,25 @@ class Composite:
                 at.kernel, at.noise, block.rows, block.targets, by_kernel=bool(len(self.hyper.own))
             )
 
-        try:
-            parts = self.engine.map(work, sorted(self.blocks, key=len, reverse=True))
-        except la.LinAlgError:
-            return FAILED, np.zeros(len(theta))
-        density, pull = self.prior.log_density(np.asarray(theta, np.float64))
-        value = sum(part[0] for part in parts) + density
-        slope = self.hyper.slope(np.sum([part[1] for part in parts], axis=0)) + pull
-        return (-value, -slope) if np.isfinite(value) else (FAILED, np.zeros(len(theta)))
+        blocks = sorted(self.blocks, key=len, reverse=True)
+        return penalised_loss(theta, self.hyper, self.prior, lambda: self.engine.map(work, blocks))
+
+
+def penalised_loss(
+    theta: Array, hyper: Hyperparameters, prior: Prior, parts: Callable[[], list[tuple[float, Float64Array]]]
+) -> tuple[float, Float64Array]:
+    """Return minus the sum of log densities and of the prior's, and its gradient in θ.
+
+    ``parts`` computes the densities and their slopes by kernel and noise. Where it fails, the value is large.
+    """
+    try:
+        found = parts()
+    except la.LinAlgError:
+        return FAILED, np.zeros(len(theta))
+    density, pull = prior.log_density(np.asarray(theta, np.float64))
+    value = sum(part[0] for part in found) + density
+    slope = hyper.slope(np.sum([part[1] for part in found], axis=0)) + pull
+    return (-value, -slope) if np.isfinite(value) else (FAILED, np.zeros(len(theta)))
 
 
 def neighbour_blocks(

@@ -21,7 +21,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.gp.composite import FAILED, Prior
+from gramian.gp.composite import Prior, penalised_loss
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.kernels.columns import dense
@@ -65,14 +65,8 @@ class Conditional:
         def work(part: slice) -> tuple[float, Float64Array]:
             return self._part(at, self.rows[part], self.targets[part])
 
-        try:
-            parts = self.engine.map(work, list(row_slices(len(self.rows), TASK_ROWS)))
-        except np.linalg.LinAlgError:
-            return FAILED, np.zeros(len(theta))
-        density, pull = self.prior.log_density(np.asarray(theta, np.float64))
-        value = sum(part[0] for part in parts) + density
-        slope = self.hyper.slope(np.sum([part[1] for part in parts], axis=0)) + pull
-        return (-value, -slope) if np.isfinite(value) else (FAILED, np.zeros(len(theta)))
+        tasks = list(row_slices(len(self.rows), TASK_ROWS))
+        return penalised_loss(theta, self.hyper, self.prior, lambda: self.engine.map(work, tasks))
 
     def _part(self, at: Hyperparameters, rows: Array, Y: Float64Array) -> tuple[float, Float64Array]:
         values = stacked_grams(at.kernel, rows)

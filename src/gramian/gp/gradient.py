@@ -22,15 +22,16 @@ r × (r + path) products F̄_bᵀ [F_b | F_A] and weighted sums of the kernel's 
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
-from gramian._typing import Array, Float64Array, Rows
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.basis import BasisBuilder
 from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import Unit, units_by_leaf
-from gramian.data.source import row_blocks
+from gramian.compression.grouping import Unit
+from gramian.compression.sums import map_source
 from gramian.gp.likelihood import MarginalLikelihood, Observations
 from gramian.gp.prior import residual_diagonal
 from gramian.kernels.columns import dense
@@ -66,25 +67,23 @@ def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool =
         _Adjoints(np.zeros((r, r)), np.zeros((r, forest.path_rank(b)))) for b, r in enumerate(forest.ranks)
     ]
     slope, noise = np.zeros(len(log_parameters(kernel)) if by_kernel else 0), 0.0
-    for where, rows in row_blocks(data.source, data.chunk_rows):
-        targets = data.targets[where]
 
-        def work(unit: Unit, rows: Rows = rows, targets: Array = targets) -> _GradientPart:
-            return _part(found, rows[unit.rows], targets[unit.rows], unit, by_kernel)
+    def work(numbers: IntArray, unit: Unit, X: Rows, F: FloatArray) -> _GradientPart:
+        return _part(found, X, np.asarray(F, np.float64), data.targets[numbers], unit, by_kernel)
 
-        labels = features.partition.route(rows, data.engine)
-        with data.engine.results(work, units_by_leaf(labels, features.leaf_levels)) as parts:
-            for part in parts:
-                slope += part.slope
-                noise += part.noise
-                _add(adjoints, part)
+    done = map_source(features, data.source, work, chunk_rows=data.chunk_rows, engine=data.engine)
+    with closing(done) as parts:
+        for part in parts:
+            slope += part.slope
+            noise += part.noise
+            _add(adjoints, part)
     for level in reversed(forest.levels if by_kernel else ()):
 
         def landmarks(node: int) -> _GradientPart:
             return _landmarks(features, node, adjoints[node])
 
-        with data.engine.results(landmarks, range(level.start, level.stop)) as parts:
-            for part in parts:
+        with data.engine.results(landmarks, range(level.start, level.stop)) as below:
+            for part in below:
                 slope += part.slope
                 _add(adjoints, part)
     return np.append(slope, found.noise * noise)
@@ -96,25 +95,23 @@ def _add(adjoints: list[_Adjoints], part: _GradientPart) -> None:
         adjoints[node].above += above
 
 
-def _part(found: MarginalLikelihood, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _GradientPart:
+def _part(
+    found: MarginalLikelihood, X: Rows, F: Float64Array, Y: Array, unit: Unit, by_kernel: bool
+) -> _GradientPart:
     """Return the contribution of one unit of rows: compute its F̄, then go back through the rows' paths."""
     features, forest = found.features, found.features.forest
     outputs = Y.shape[1]
-    F = np.asarray(features.unit_features(X, unit), np.float64)
     total = residual_diagonal(features.kernel, X, F) + found.noise
     Z = F.copy()
-    for segments in reversed(unit.levels):
-        for segment in segments:
-            found.factor.forward(segment.node, Z[segment.rows])
+    for segment in unit.upwards:
+        found.factor.forward(segment.node, Z[segment.rows])
     explained = np.einsum("ij,ij->i", Z, Z)
-    for segments in unit.levels:
-        for segment in segments:
-            found.factor.backward(segment.node, Z[segment.rows])
+    for segment in unit.segments:
+        found.factor.backward(segment.node, Z[segment.rows])
     # Z is now F S⁻¹ on the path. The blocks of beta on each row's path give the fit and aᵀF.
     a = np.array(Y, np.float64)
-    for segment in (s for segments in unit.levels for s in segments):
-        start = forest.path_rank(segment.node)
-        own = F[segment.rows, start : start + forest.ranks[segment.node]]
+    for segment in unit.segments:
+        own = F[segment.rows, forest.columns(segment.node)]
         a[segment.rows] -= own @ found.beta[segment.node]
     a /= total[:, None]
     diagonal = 0.5 * (np.einsum("ij,ij->i", a, a) - outputs * (1.0 / total - explained / total**2))
@@ -123,17 +120,14 @@ def _part(found: MarginalLikelihood, X: Rows, Y: Array, unit: Unit, by_kernel: b
     adjoint = Z
     adjoint *= -(outputs / total)[:, None]
     adjoint -= 2.0 * diagonal[:, None] * F
-    for segment in (s for segments in unit.levels for s in segments):
-        start = forest.path_rank(segment.node)
-        adjoint[segment.rows, start : start + forest.ranks[segment.node]] += (
-            a[segment.rows] @ found.beta[segment.node].T
-        )
+    for segment in unit.segments:
+        own = a[segment.rows] @ found.beta[segment.node].T
+        adjoint[segment.rows, forest.columns(segment.node)] += own
     points = np.asarray(dense(X), np.float64)
     part = _GradientPart(contracted_diagonal(features.kernel, points, diagonal), float(diagonal.sum()), [])
-    for segments in reversed(unit.levels):
-        for segment in segments:
-            rows = segment.rows
-            _back(features, segment.node, points[rows], F[rows], adjoint[rows], part)
+    for segment in unit.upwards:
+        rows = segment.rows
+        _back(features, segment.node, points[rows], F[rows], adjoint[rows], part)
     return part
 
 

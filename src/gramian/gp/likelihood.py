@@ -9,15 +9,16 @@ summed over the outputs, which share the kernel. Source: Snelson and Ghahramani 
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from gramian._typing import Array, Float64Array, Rows
+from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import Unit, units_by_leaf
-from gramian.compression.sums import UnitSums, unit_products
-from gramian.data.source import RowSource, row_blocks
+from gramian.compression.grouping import Unit
+from gramian.compression.sums import UnitSums, add_unit, map_source, unit_products
+from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.gp.prior import residual_diagonal
 from gramian.solvers.arrowhead import ArrowheadFactor, NodeSums
@@ -46,14 +47,6 @@ class MarginalLikelihood:
     excess: float  #: mean of D, the prior variance that the features do not represent
 
 
-@dataclass
-class _LikelihoodPart:
-    sums: list[UnitSums]
-    logdet: float
-    square: float
-    left: float
-
-
 def evidence(features: FeatureMap, noise: float, data: Observations) -> MarginalLikelihood:
     """Return log p(y) and the posterior of the features' weights.
 
@@ -64,23 +57,23 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Marginal
     forest = features.forest
     sums = NodeSums.zeros_of(forest, outputs)
     logdet = square = left = 0.0
-    for where, rows in row_blocks(data.source, data.chunk_rows):
-        targets = data.targets[where]
 
-        def work(unit: Unit, rows: Rows = rows, targets: Array = targets) -> _LikelihoodPart:
-            return _part(features, noise, rows[unit.rows], targets[unit.rows], unit)
+    def work(numbers: IntArray, unit: Unit, X: Rows, F: FloatArray) -> tuple[UnitSums, float, float, float]:
+        wide = np.asarray(F, np.float64)
+        left = residual_diagonal(features.kernel, X, wide)
+        total = left + noise
+        scale = 1.0 / np.sqrt(total)[:, None]
+        Y = data.targets[numbers] * scale
+        parts = unit_products(forest, unit, wide * scale, Y)
+        return parts, float(np.log(total).sum()), float(np.vdot(Y, Y)), float(left.sum())
 
-        labels = features.partition.route(rows, data.engine)
-        with data.engine.results(work, units_by_leaf(labels, features.leaf_levels)) as parts:
-            for part in parts:
-                for one in part.sums:
-                    total = sums[one.node]
-                    total.gram += one.gram
-                    total.cross += one.cross
-                    total.rhs += one.rhs
-                logdet += part.logdet
-                square += part.square
-                left += part.left
+    done = map_source(features, data.source, work, chunk_rows=data.chunk_rows, engine=data.engine)
+    with closing(done) as units:
+        for parts, own_logdet, own_square, own_left in units:
+            add_unit(sums, parts)
+            logdet += own_logdet
+            square += own_square
+            left += own_left
     factor = ArrowheadFactor(forest, sums, 1.0, data.engine)
     beta = factor.solve([s.rhs for s in sums])
     explained = sum(float(np.vdot(s.rhs, b)) for s, b in zip(sums, beta, strict=True))
@@ -88,14 +81,3 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Marginal
     constant = factor.logdet + logdet + n * np.log(2.0 * np.pi)
     value = -0.5 * (square - explained + outputs * constant)
     return MarginalLikelihood(value, features, noise, PathFactor.of(factor), tuple(beta), left / n)
-
-
-def _part(features: FeatureMap, noise: float, X: Rows, Y: Array, unit: Unit) -> _LikelihoodPart:
-    F = np.asarray(features.unit_features(X, unit), np.float64)
-    left = residual_diagonal(features.kernel, X, F)
-    total = left + noise
-    scale = 1.0 / np.sqrt(total)[:, None]
-    F *= scale
-    Y = Y * scale
-    sums = unit_products(features.forest, unit, F, Y)
-    return _LikelihoodPart(sums, float(np.log(total).sum()), float(np.vdot(Y, Y)), float(left.sum()))

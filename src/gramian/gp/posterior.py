@@ -22,7 +22,7 @@ import numpy as np
 from gramian._numerics import descending_eigh
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import Unit, units_by_leaf
+from gramian.compression.grouping import UNIT_ROWS, Unit
 from gramian.compression.predictor import Predictor, fold
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
@@ -103,7 +103,7 @@ class Posterior:
     def _own_variance(self, rows: Rows, engine: Engine) -> Float64Array:
         out = np.empty(rows.shape[0])
         with self._units(rows, engine) as units:
-            for unit, F, X in units:
+            for unit, (F, X) in units:
                 left = residual_diagonal(self.features.kernel, X, F)
                 self._whiten(F, unit)
                 out[unit.rows] = left + np.einsum("ij,ij->i", F, F)
@@ -113,8 +113,8 @@ class Posterior:
         """Return the covariance of f at the rows, shape (n, n). Time O(n² R), memory O(n² + n R)."""
         out = np.zeros((X.shape[0], X.shape[0]))
         wide = np.zeros((X.shape[0], self.features.rank))
-        with self._units(X, engine, whole_leaves=True) as units:
-            for unit, F, rows in units:
+        with self._units(X, engine, unit_rows=X.shape[0]) as units:
+            for unit, (F, rows) in units:
                 self._add_residual(out, unit, F, rows)
                 self._whiten(F, unit)
                 self._spread(wide, unit, F)
@@ -146,31 +146,24 @@ class Posterior:
         return Paths(fold(self.features, drawn), self.n_outputs, n_draws, self.other_mean)
 
     def _units(
-        self, rows: Rows, engine: Engine, *, whole_leaves: bool = False
-    ) -> AbstractContextManager[Iterator[tuple[Unit, Float64Array, Rows]]]:
-        features = self.features
-        labels = features.partition.route(rows, engine)
+        self, rows: Rows, engine: Engine, *, unit_rows: int = UNIT_ROWS
+    ) -> AbstractContextManager[Iterator[tuple[Unit, tuple[Float64Array, Rows]]]]:
+        def work(_: Unit, X: Rows, F: FloatArray) -> tuple[Float64Array, Rows]:
+            return np.asarray(F, np.float64), X
 
-        def work(unit: Unit) -> tuple[Unit, Float64Array, Rows]:
-            X = rows[unit.rows]
-            return unit, np.asarray(features.unit_features(X, unit), np.float64), X
-
-        sizes = {"unit_rows": rows.shape[0]} if whole_leaves else {}
-        return engine.results(work, units_by_leaf(labels, features.leaf_levels, **sizes))
+        return self.features.map_units(rows, work, engine, unit_rows)
 
     def _whiten(self, F: Float64Array, unit: Unit) -> None:
-        for segments in reversed(unit.levels):
-            for segment in segments:
-                self.factor.forward(segment.node, F[segment.rows])
+        for segment in unit.upwards:
+            self.factor.forward(segment.node, F[segment.rows])
 
     def _spread(self, wide: Float64Array, unit: Unit, F: FloatArray) -> None:
         """Write a unit's features on its path into the columns of all nodes."""
         forest, offsets = self.features.forest, self.features.offsets
-        for segments in unit.levels:
-            for segment in segments:
-                start, rank = forest.path_rank(segment.node), forest.ranks[segment.node]
-                columns = slice(offsets[segment.node], offsets[segment.node] + rank)
-                wide[unit.rows[segment.rows], columns] = F[segment.rows, start : start + rank]
+        for segment in unit.segments:
+            own = F[segment.rows, forest.columns(segment.node)]
+            columns = slice(offsets[segment.node], offsets[segment.node] + own.shape[1])
+            wide[unit.rows[segment.rows], columns] = own
 
     def _add_residual(self, out: Array, unit: Unit, F: Float64Array, X: Rows) -> None:
         """Add k − φᵀφ within each leaf of a unit."""

@@ -6,7 +6,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -144,17 +144,18 @@ class Kernel(ABC):
 
 
 @dataclass(frozen=True)
-class Sum(Kernel):
-    """k(x, z) = left(x, z) + right(x, z)."""
+class _Pair(Kernel):
+    """Base of sum and product."""
 
+    combine: ClassVar[np.ufunc]
     left: Kernel
     right: Kernel
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        return PairColumns(self.left.against(Z, dtype), self.right.against(Z, dtype), np.add)
+        return PairColumns(self.left.against(Z, dtype), self.right.against(Z, dtype), self.combine)
 
     def diagonal(self, X: Rows) -> Float64Array:
-        return self.left.diagonal(X) + self.right.diagonal(X)
+        return np.asarray(self.combine(self.left.diagonal(X), self.right.diagonal(X)))
 
     @property
     def one_bandwidth(self) -> bool:
@@ -166,25 +167,17 @@ class Sum(Kernel):
 
 
 @dataclass(frozen=True)
-class Product(Kernel):
+class Sum(_Pair):
+    """k(x, z) = left(x, z) + right(x, z)."""
+
+    combine: ClassVar[np.ufunc] = np.add
+
+
+@dataclass(frozen=True)
+class Product(_Pair):
     """k(x, z) = left(x, z) · right(x, z)."""
 
-    left: Kernel
-    right: Kernel
-
-    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        return PairColumns(self.left.against(Z, dtype), self.right.against(Z, dtype), np.multiply)
-
-    def diagonal(self, X: Rows) -> Float64Array:
-        return self.left.diagonal(X) * self.right.diagonal(X)
-
-    @property
-    def one_bandwidth(self) -> bool:
-        return self.left.one_bandwidth or self.right.one_bandwidth
-
-    @property
-    def definite(self) -> bool:
-        return self.left.definite and self.right.definite
+    combine: ClassVar[np.ufunc] = np.multiply
 
 
 @dataclass(frozen=True)

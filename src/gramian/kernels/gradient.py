@@ -13,6 +13,7 @@ from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
 from gramian.kernels.groups import OnFeatures
 from gramian.kernels.radial_derivatives import (
     OF_PRODUCTS,
+    kernel_values,
     norm_power,
     of_squares,
     power_slope,
@@ -72,14 +73,14 @@ def contract(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Array
     X, Z = np.asarray(X, np.float64), np.asarray(Z, np.float64)
     weights = np.asarray(weights, np.float64)
     if isinstance(kernel, Scaled):
-        own = kernel.factor * float(np.vdot(weights, _values(kernel.kernel, X, Z)))
+        own = kernel.factor * float(np.vdot(weights, kernel_values(kernel.kernel, X, Z)))
         return np.concatenate([[own], contract(kernel.kernel, X, Z, kernel.factor * weights)])
     if isinstance(kernel, Sum):
         parts = [contract(part, X, Z, weights) for part in (kernel.left, kernel.right)]
         return np.concatenate(parts)
     if isinstance(kernel, Product):
-        left = contract(kernel.left, X, Z, weights * _values(kernel.right, X, Z))
-        right = contract(kernel.right, X, Z, weights * _values(kernel.left, X, Z))
+        left = contract(kernel.left, X, Z, weights * kernel_values(kernel.right, X, Z))
+        right = contract(kernel.right, X, Z, weights * kernel_values(kernel.left, X, Z))
         return np.concatenate([left, right])
     if isinstance(kernel, OnFeatures):
         return contract(kernel.kernel, kernel.part(X), kernel.part(Z), weights)
@@ -99,15 +100,14 @@ def contracted_diagonal(kernel: Kernel, X: Array, weights: Array) -> Float64Arra
     """
     X, weights = np.asarray(X, np.float64), np.asarray(weights, np.float64)
     if isinstance(kernel, Scaled):
-        own = kernel.factor * float(weights @ _diagonal(kernel.kernel, X))
+        own = kernel.factor * float(weights @ kernel.kernel.diagonal(X))
         return np.concatenate([[own], contracted_diagonal(kernel.kernel, X, kernel.factor * weights)])
     if isinstance(kernel, Sum):
         return np.concatenate([contracted_diagonal(part, X, weights) for part in (kernel.left, kernel.right)])
     if isinstance(kernel, Product):
-        left = contracted_diagonal(kernel.left, X, weights * _diagonal(kernel.right, X))
-        return np.concatenate(
-            [left, contracted_diagonal(kernel.right, X, weights * _diagonal(kernel.left, X))]
-        )
+        left = contracted_diagonal(kernel.left, X, weights * kernel.right.diagonal(X))
+        right = contracted_diagonal(kernel.right, X, weights * kernel.left.diagonal(X))
+        return np.concatenate([left, right])
     if isinstance(kernel, OnFeatures):
         return contracted_diagonal(kernel.kernel, kernel.part(X), weights)
     lengthscale = _differentiable(kernel).lengthscale
@@ -143,14 +143,6 @@ def _by_differences(X: Float64Array, Z: Float64Array, weighted: Float64Array, p:
         sizes = np.abs(X[part, None] - Z[None])
         out += np.einsum("ij,ijf->f", weighted[part], sizes if p == 1.0 else sizes**p)
     return out
-
-
-def _values(kernel: Kernel, X: Float64Array, Z: Float64Array) -> Float64Array:
-    return np.asarray(kernel.against(Z, np.float64)(X), np.float64)
-
-
-def _diagonal(kernel: Kernel, X: Float64Array) -> Float64Array:
-    return kernel.diagonal(X)
 
 
 def _filled(kernel: Kernel, rest: list[float]) -> Kernel:

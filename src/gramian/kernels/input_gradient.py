@@ -15,6 +15,7 @@ from gramian.kernels.groups import OnFeatures
 from gramian.kernels.radial_derivatives import (
     OF_PRODUCTS,
     Slope,
+    kernel_values,
     norm_power,
     of_squares,
     power_slope,
@@ -81,7 +82,13 @@ def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Flo
             f"X has shape {X.shape}, Z {Z.shape} and coefficients {np.shape(coefficients)}; expected (n, d), "
             "(m, d) and (m, outputs). Pass one row of coefficients for each point of Z."
         )
-    _check(kernel)
+    if not has_input_gradient(kernel):
+        raise InputError(
+            f"{kernel!r} has no known gradient with respect to its rows: it is not built from gramian's "
+            "families. Use a Gaussian, Laplacian, Exponential, PoweredExponential, Matern, "
+            "RationalQuadratic, Cauchy, Linear, Polynomial or Cosine kernel, their sums, products and "
+            "multiples."
+        )
     points = dense(Z, np.float64)
     out = np.zeros((X.shape[0], points.shape[1], kappa.shape[1]))
     for rows in row_slices(X.shape[0], TILE_ROWS):
@@ -89,16 +96,6 @@ def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Flo
         for some in row_slices(len(points), TILE_POINTS):
             out[rows] += _tile(kernel, part, points[some], kappa[some], None)
     return out
-
-
-def _check(kernel: Kernel) -> None:
-    if has_input_gradient(kernel):
-        return
-    raise InputError(
-        f"{kernel!r} has no known gradient with respect to its rows: it is not built from gramian's "
-        "families. Use a Gaussian, Laplacian, Exponential, PoweredExponential, Matern, RationalQuadratic, "
-        "Cauchy, Linear, Polynomial or Cosine kernel, their sums, products and multiples."
-    )
 
 
 def _tile(
@@ -110,8 +107,8 @@ def _tile(
     if isinstance(kernel, Sum):
         return _tile(kernel.left, X, Z, kappa, weights) + _tile(kernel.right, X, Z, kappa, weights)
     if isinstance(kernel, Product):
-        beside_left = _weighted(_values(kernel.right, X, Z), weights)
-        beside_right = _weighted(_values(kernel.left, X, Z), weights)
+        beside_left = _weighted(kernel_values(kernel.right, X, Z), weights)
+        beside_right = _weighted(kernel_values(kernel.left, X, Z), weights)
         left = _tile(kernel.left, X, Z, kappa, beside_left)
         return left + _tile(kernel.right, X, Z, kappa, beside_right)
     if isinstance(kernel, OnFeatures):
@@ -131,10 +128,6 @@ def _tile(
         gradient = _of_angles(X, Z, kappa, weights)
     gradient /= scale[:, None]
     return gradient
-
-
-def _values(kernel: Kernel, X: Float64Array, Z: Float64Array) -> Float64Array:
-    return np.asarray(kernel.against(Z, np.float64)(X), np.float64)
 
 
 def _weighted(block: Float64Array, weights: Float64Array | None) -> Float64Array:

@@ -9,14 +9,13 @@ from numpy.typing import DTypeLike
 from scipy.spatial.distance import cdist
 
 from gramian._checks import positive_number
-from gramian._numerics import exp_in_place
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, ElementMap, dense, float_type
 from gramian.kernels.euclidean import EuclideanColumns
-from gramian.kernels.families import _Stationary
+from gramian.kernels.families import _exp_negative, _Stationary
 
 
 @dataclass(frozen=True)
@@ -84,14 +83,12 @@ class PoweredExponential(_Stationary):
             np.sqrt(t, out=t)
         elif self.q != 2.0:
             np.power(t, 0.5 * self.q, out=t)
-        np.negative(t, out=t)
-        exp_in_place(t)
+        _exp_negative(t)
 
     def _of_norms(self, t: FloatArray) -> None:
         if self.q != 1.0:
             np.power(t, self.q, out=t)
-        np.negative(t, out=t)
-        exp_in_place(t)
+        _exp_negative(t)
 
 
 def powered_distances(X: Rows, Z: Rows, p: float, out: FloatArray) -> None:

@@ -72,6 +72,11 @@ def power_slope(kernel: Kernel, X: Float64Array, Z: Float64Array) -> Float64Arra
     return np.where(s > 0, q * safe ** (q / power - 1.0) * k, 0.0)
 
 
+def kernel_values(kernel: Kernel, X: Float64Array, Z: Float64Array) -> Float64Array:
+    """Return k(X, Z) in float64, also on the diagonal by the formula of the block."""
+    return np.asarray(kernel.against(Z, np.float64)(X), np.float64)
+
+
 def squared_distances(X: Float64Array, Z: Float64Array) -> Float64Array:
     """Return ‖x_i − z_j‖² ≥ 0 by one product, shape (n, m); the rows should be centred."""
     square = X @ Z.T

@@ -49,7 +49,7 @@ FACTORS = {
 def select_landmarks(
     rows: Rows,
     count: int,
-    method: str,
+    method: Landmarks,
     rng: np.random.Generator,
     engine: Engine | None = None,
     *,
@@ -63,7 +63,7 @@ def select_landmarks(
 
     rows : (n, d), dense or CSR. Rules other than ``"uniform"`` sample at most ten rows per landmark, or
         twenty if they pick pivots.
-    method : the rule.
+    method : points (m, d), which are returned as an array after a check of their width, or the rule.
 
         - ``"uniform"``: rows drawn without replacement.
         - ``"kmeans"``: centres of four Lloyd rounds, started from drawn rows (Zhang, Tsang and Kwok 2008).
@@ -88,6 +88,14 @@ def select_landmarks(
     >>> select_landmarks(rows, 2, "uniform", np.random.default_rng(0)).shape
     (2, 2)
     """
+    if not isinstance(method, str):
+        points = np.asarray(method, np.float64)
+        if points.ndim != 2 or points.shape[1] != rows.shape[1]:
+            raise InputError(
+                f"landmarks has shape {points.shape}; expected (m, {rows.shape[1]}), one point a row with "
+                f"the data's {rows.shape[1]} features."
+            )
+        return points
     check_method(method)
     n = rows.shape[0]
     if count < 1:

@@ -20,6 +20,7 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.input_gradient import has_input_gradient, input_gradient
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.differences import by_differences
+from gramian.metric.metric import Metric
 
 #: What can be differentiated: a predictor of the library, or any function of rows.
 Predicts: TypeAlias = "Predictor | ExactPredictor | PairwisePredictor | Callable[[Array], Array]"
@@ -46,43 +47,35 @@ def gradients_of(predictor: Predicts, kernel: Kernel | None, steps: Float64Array
 
     Differences serve any function, explicit feature maps and a user's own kernel function.
     """
+    if not isinstance(predictor, Predictor | ExactPredictor | PairwisePredictor):
+        if not callable(predictor):
+            raise InputError(
+                f"predictor has type {type(predictor).__name__}; expected a predictor of the library, or a "
+                "function from rows (n, d) to values (n, outputs)."
+            )
+        return _Differences(predictor, steps)
+    chunk = predictor if isinstance(predictor, PairwisePredictor) else predictor.chunk
+    differences = _Differences(lambda rows: chunk(rows, Engine(1)), steps)
+    own = predictor.kernel
     if isinstance(predictor, Predictor):
-        explicit = any(isinstance(columns, ExplicitColumns) for columns in predictor.columns)
-        if explicit:
-            return _Differences(lambda rows: predictor.chunk(rows, Engine(1)), steps)
+        if any(isinstance(columns, ExplicitColumns) for columns in predictor.columns):
+            return differences
         if kernel is None:
             raise InputError(
                 "kernel=None was given with a Predictor, which holds no kernel. Pass the one that it was "
                 "trained with, such as kernel=model.kernel_."
             )
-        _check_rows(kernel)
-        if has_input_gradient(kernel):
-            return _PathGradients(predictor, kernel)
-        return _Differences(lambda rows: predictor.chunk(rows, Engine(1)), steps)
-    if isinstance(predictor, ExactPredictor):
-        _check_rows(predictor.kernel)
-        if has_input_gradient(predictor.kernel):
-            return _ExactGradients(predictor)
-        return _Differences(lambda rows: predictor.chunk(rows, Engine(1)), steps)
-    if isinstance(predictor, PairwisePredictor):
-        _check_rows(predictor.kernel)
-        if has_input_gradient(predictor.kernel):
-            return _PairGradients(predictor)
-        return _Differences(lambda rows: predictor(rows, Engine(1)), steps)
-    if not callable(predictor):
-        raise InputError(
-            f"predictor has type {type(predictor).__name__}; expected a predictor of the library, or a "
-            "function from rows (n, d) to values (n, outputs)."
-        )
-    return _Differences(predictor, steps)
-
-
-def _check_rows(kernel: Kernel) -> None:
-    if isinstance(kernel, Precomputed):
+        own = kernel
+    if isinstance(own, Precomputed):
         raise InputError(
             "the kernel is precomputed: its rows are numbers of a stored matrix and have no features, along "
             "which values could change. Fit to the rows themselves, with a kernel's name."
         )
+    if not has_input_gradient(own):
+        return differences
+    if isinstance(predictor, Predictor):
+        return _PathGradients(predictor, own)
+    return _ExactGradients(predictor) if isinstance(predictor, ExactPredictor) else _PairGradients(predictor)
 
 
 @dataclass(frozen=True)
@@ -211,3 +204,25 @@ class _Differences:
         out = np.zeros((*rows.shape, slopes.shape[2]))
         out[:, varying] = slopes
         return out
+
+
+@dataclass(frozen=True)
+class MappedGradients:
+    """x ↦ f(T(x)) and its gradient T ∇f, by the chain rule. Time of ``inner`` and O(d r outputs) a row."""
+
+    inner: Gradients
+    metric: Metric
+
+    def values(self, rows: Float64Array) -> Float64Array:
+        return self.inner.values(np.asarray(self.metric.apply(rows)))
+
+    def order(self, rows: Rows, engine: Engine) -> IntArray:
+        return self.inner.order(self.metric.apply(rows), engine)
+
+    def __call__(self, rows: Float64Array) -> Float64Array:
+        found = self.inner(np.asarray(self.metric.apply(rows)))
+        if self.metric.scales is not None:
+            return found * self.metric.scales[:, None]
+        matrix = self.metric.matrix
+        assert matrix is not None
+        return np.einsum("dr,nro->ndo", matrix, found, optimize=True)

@@ -15,7 +15,7 @@ from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
-from gramian.metric.outer_product import Differentiable, outer_product
+from gramian.metric.outer_product import Differentiable, column_levels, outer_product
 from gramian.metric.rounds import FittedRound, MakeRoundModel, RoundSetup
 
 #: Largest number of held-out rows; training and held-out rows of a small fit that compares candidates.
@@ -120,13 +120,7 @@ class EstimatorLearner:
 
     @cached_property
     def _levels(self) -> tuple[Float64Array, Float64Array]:
-        """Least and largest value of each column."""
-        found = []
-        for name in ("min", "max"):
-            values = getattr(self.train.rows, name)(axis=0)
-            values = values.toarray() if hasattr(values, "toarray") else values
-            found.append(np.asarray(values, np.float64).ravel())
-        return found[0], found[1]
+        return column_levels(self.train.rows)
 
     @cached_property
     def _groups(self) -> tuple[tuple[int, ...], ...]:

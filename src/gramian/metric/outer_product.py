@@ -18,8 +18,7 @@ from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel, as_rows
 from gramian.kernels.columns import dense
 from gramian.metric.differences import STEP, Group, by_switching
-from gramian.metric.gradients import Gradients, Predicts, gradients_of
-from gramian.metric.mapped_gradients import MappedGradients
+from gramian.metric.gradients import Gradients, MappedGradients, Predicts, gradients_of
 from gramian.metric.metric import Metric
 
 FORMS = ("full", "diagonal")
@@ -124,7 +123,7 @@ def outer_product(
     slopes = _Slopes(
         function.gradients(rows),
         _groups(switched, d),
-        *(_levels(rows) if levels is None else (np.asarray(v, np.float64) for v in levels)),
+        *(column_levels(rows) if levels is None else (np.asarray(v, np.float64) for v in levels)),
     )
     share = _shares(weights, n)
     if rank is not None:
@@ -243,7 +242,7 @@ def _groups(switched: Sequence[Group], d: int) -> tuple[IntArray, ...]:
     return tuple(group.astype(np.intp) for group in groups)
 
 
-def _levels(rows: Rows) -> tuple[Float64Array, Float64Array]:
+def column_levels(rows: Rows) -> tuple[Float64Array, Float64Array]:
     """Return least and largest value of each column."""
     found = []
     for name in ("min", "max"):
@@ -257,7 +256,7 @@ def _levels(rows: Rows) -> tuple[Float64Array, Float64Array]:
 def _steps(rows: Rows) -> Float64Array:
     """Return the steps of finite differences: a tenth of each column's deviation, 0 for constant columns."""
     n, d = rows.shape
-    low, high = _levels(rows)
+    low, high = column_levels(rows)
     mean, squares = np.zeros(d), np.zeros(d)
     for where in row_slices(n, MOST_ROWS):
         mean += dense(rows[where], np.float64).sum(axis=0) / n

@@ -109,12 +109,10 @@ class ArrowheadAlgebra(Algebra):
             for node in tree:
                 rows = slice(starts[node], starts[node] + forest.ranks[node])
                 dense[rows, rows] = sums[node].gram
-                start = 0
                 for a in forest.path(node):
-                    stop = start + forest.ranks[a]
                     # eigvalsh reads the lower triangle, in which the deeper node is the row.
-                    dense[rows, starts[a] : starts[a] + forest.ranks[a]] = sums[node].cross[:, start:stop]
-                    start = stop
+                    columns = slice(starts[a], starts[a] + forest.ranks[a])
+                    dense[rows, columns] = sums[node].cross[:, forest.columns(a)]
             return np.asarray(la.eigvalsh(dense, check_finite=False), np.float64)
 
         found = self._engine.map(spectrum, trees.values())

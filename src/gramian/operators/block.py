@@ -13,8 +13,7 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.operators.algebra import Algebra, ArrowheadAlgebra, CoupledAlgebra, WoodburyAlgebra
 from gramian.operators.base import SymmetricOperator
-from gramian.operators.basis import BasisLevel, Task
-from gramian.operators.terms import entries, product
+from gramian.operators.basis import BasisLevel, Task, entries, product
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import DIRECT_LIMIT
 from gramian.solvers.solution import Solution

@@ -9,8 +9,7 @@ from gramian._typing import Float64Array, IntArray
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.operators.base import Operator
-from gramian.operators.basis import BasisLevel
-from gramian.operators.terms import entries, product
+from gramian.operators.basis import BasisLevel, entries, product
 from gramian.solvers.core import CoupledCore
 
 

@@ -162,7 +162,8 @@ def choose_kernel(
     goes_on = [trial.evidence for trial in best]
     if each_feature:
         # The likeliest winners first, should the time end.
-        goes_on = [_freed(trial.evidence, d) for trial in best] + goes_on
+        freed = [replace(one, kernel=per_feature(one.kernel, d), each_feature=True) for one in goes_on]
+        goes_on = freed + goes_on
     most = max(FIRST_ROWS, min(MORE_ROWS, math.isqrt(PAIRS // d)))
     more = replace(sample, fitted=slice(0, min(most, sample.fitted.stop)))
     done = phases(f"kernels on {more.fitted.stop:,} rows", len(goes_on), unit="kernels")
@@ -221,11 +222,6 @@ def _draw_sample(
 
 def _with(family: Kernel, lengthscale: float) -> Kernel:
     return replace(family, lengthscale=lengthscale)  # type: ignore[type-var]
-
-
-def _freed(candidate: KernelCandidate, d: int) -> KernelCandidate:
-    """Return the candidate with a lengthscale for each feature, all as now."""
-    return replace(candidate, kernel=per_feature(candidate.kernel, d), each_feature=True)
 
 
 def _best_of_families(

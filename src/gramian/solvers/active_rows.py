@@ -88,7 +88,6 @@ class ActiveRows:
             for which in np.split(order, cuts):
                 if len(which):
                     node = int(level[which[0]])
-                    start = self.forest.path_rank(node)
-                    own = self.path[:, start : start + self.forest.ranks[node]]
+                    own = self.path[:, self.forest.columns(node)]
                     found.append((node, which, own if len(which) == len(self) else own[which]))
         return found

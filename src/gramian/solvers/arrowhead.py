@@ -63,6 +63,11 @@ class Forest:
         """Return the number of columns of all ancestors."""
         return sum(self.ranks[a] for a in self.path(node))
 
+    def columns(self, node: int) -> slice:
+        """Return the places of a node's columns among those of its path from the root."""
+        start = self.path_rank(node)
+        return slice(start, start + self.ranks[node])
+
     @property
     def total_rank(self) -> int:
         """R, the columns of all nodes."""
@@ -213,11 +218,8 @@ class ArrowheadFactor:
             with self._engine.results(forward, nodes) as updates:
                 for node, update in zip(nodes, updates, strict=True):
                     if update is not None:
-                        start = 0
                         for ancestor in forest.path(node):
-                            stop = start + forest.ranks[ancestor]
-                            right[ancestor] -= update[start:stop]
-                            start = stop
+                            right[ancestor] -= update[forest.columns(ancestor)]
         for level in forest.levels:
             self._engine.run(backward, range(level.start, level.stop))
         return right
@@ -304,16 +306,14 @@ def _eliminate_siblings(
 def _accumulate(forest: Forest, node: int, update: Float64Array, updates: dict[int, _Update]) -> None:
     """Add a group's update to the updates of its ancestors; ``node`` is any node of the group."""
     # The rows of ancestor a hold the update of its gram and of its cross with its own path.
-    start = 0
     for ancestor in forest.path(node):
-        stop = start + forest.ranks[ancestor]
-        gram, cross = update[start:stop, start:stop], update[start:stop, :start]
+        own = forest.columns(ancestor)
+        gram, cross = update[own, own], update[own, : own.start]
         if ancestor in updates:
             updates[ancestor].gram += gram
             updates[ancestor].cross += cross
         else:
             updates[ancestor] = _Update(gram.copy(), cross.copy())
-        start = stop
 
 
 def multiply(
@@ -326,9 +326,6 @@ def multiply(
         path = forest.path(node)
         if path:
             out[node] += s.cross @ np.concatenate([beta[a] for a in path])
-            start = 0
             for ancestor in path:
-                stop = start + forest.ranks[ancestor]
-                out[ancestor] += s.cross[:, start:stop].T @ beta[node]
-                start = stop
+                out[ancestor] += s.cross[:, forest.columns(ancestor)].T @ beta[node]
     return out

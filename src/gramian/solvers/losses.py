@@ -168,7 +168,8 @@ class SquaredEpsilonInsensitive(Loss):
     epsilon: float = 0.1
 
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
-        return _two_sided(squared_part(f - y - self.epsilon), squared_part(y - f - self.epsilon))
+        over, under = squared_part(f - y - self.epsilon), squared_part(y - f - self.epsilon)
+        return LossTerms(over.value + under.value, over.slope - under.slope, over.curvature + under.curvature)
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,3 @@ class EpsilonInsensitive(Proximal):
 
 def _anchor(loss: Proximal, anchor: Float64Array | None) -> Float64Array | float:
     return loss.first_anchor if anchor is None else anchor
-
-
-def _two_sided(above: LossTerms, below: LossTerms) -> LossTerms:
-    return LossTerms(above.value + below.value, above.slope - below.slope, above.curvature + below.curvature)

@@ -13,30 +13,21 @@ from gramian.solvers.krylov import CHECK_EVERY, Multiply
 from gramian.solvers.solution import GRAVEST_FIRST, Solution, Status
 
 
-def minimal_residual(
-    multiply: Multiply,
-    right: Float64Array,
-    *,
-    precondition: Multiply | None = None,
-    tol: float,
-    max_iterations: int,
-) -> Solution:
+def minimal_residual(multiply: Multiply, right: Float64Array, *, tol: float, max_iterations: int) -> Solution:
     r"""Solve A x = b for a symmetric, possibly indefinite A known by its products.
 
-    Lanczos in the preconditioner's inner product makes A tridiagonal, Givens rotations make that triangular,
-    and x_k minimises ‖b − A x‖ in the norm of M⁻¹ over the Krylov space. Each column has its own recurrence;
-    the columns share the products. The true residual is computed when all columns claim convergence, and
-    every 1,000 iterations. A column whose claim turns out false restarts from there.
+    Lanczos makes A tridiagonal, Givens rotations make that triangular, and x_k minimises ‖b − A x‖ over the
+    Krylov space. Each column has its own recurrence; the columns share the products. The true residual is
+    computed when all columns claim convergence, and every 1,000 iterations. A column whose claim turns out
+    false restarts from there.
 
     multiply : V (m, q) → A V (m, q).
     right : b, (m,) or (m, p); not written to.
-    precondition : V → M⁻¹ V with M symmetric positive definite.
     tol : target of ‖b − A x‖/‖b‖ for every column.
     max_iterations : largest number of products with A, not counting the checks of the residual.
 
-    Cost: one product and O(m p) per iteration, memory 8 m p numbers. Source: Paige and Saunders 1975; with a
-    preconditioner, Elman, Silvester and Wathen 2014, Algorithm 4.1. Warns ``AccuracyWarning`` if the
-    tolerance is missed.
+    Cost: one product and O(m p) per iteration, memory 8 m p numbers. Source: Paige and Saunders 1975.
+    Warns ``AccuracyWarning`` if the tolerance is missed.
 
     >>> import numpy as np
     >>> A = np.diag([1.0, -2.0, 3.0])
@@ -55,7 +46,7 @@ def minimal_residual(
     live, step = np.arange(len(used)), 0
     while live.size and step < max_iterations:
         left = units[:, live] - multiply(x[:, live]) if step else units[:, live]
-        moved, count = _lanczos(multiply, left, precondition, residual[live], tol, max_iterations - step)
+        moved, count = _lanczos(multiply, left, residual[live], tol, max_iterations - step)
         step += count
         there = x[:, live] + moved
         true = np.linalg.norm(units[:, live] - multiply(there), axis=0)
@@ -86,23 +77,16 @@ def minimal_residual(
 
 
 def _lanczos(
-    multiply: Multiply,
-    right: Float64Array,
-    precondition: Multiply | None,
-    size: Float64Array,
-    tol: float,
-    max_iterations: int,
+    multiply: Multiply, right: Float64Array, size: Float64Array, tol: float, max_iterations: int
 ) -> tuple[Float64Array, int]:
     """Run MINRES from x = 0 for all columns; return x with A x ≈ right, and the iterations.
 
     Stops when every column claims ‖b − A x‖ ≤ tol, starting from ``size``, or after 20 · CHECK_EVERY
     iterations.
     """
-    apply = (lambda v: v) if precondition is None else precondition
     x = np.zeros(right.shape)
     v_before, v = np.zeros_like(right), right
-    z = apply(v)
-    beta = np.sqrt(np.maximum(np.einsum("ij,ij->j", v, z), 0.0))
+    beta = np.linalg.norm(v, axis=0)
     start = beta.copy()
     eta, beta_before = beta.copy(), np.ones_like(beta)
     c_before = c = np.ones_like(beta)
@@ -112,12 +96,11 @@ def _lanczos(
         # A column whose Krylov space is exhausted has β = 0 and no longer changes.
         going = beta > 0
         unit = np.where(going, beta, 1.0)
-        z = z / unit
+        z = v / unit
         az = multiply(z)
         delta = np.einsum("ij,ij->j", z, az)
         v_next = az - v * (delta / unit) - v_before * (beta / beta_before)
-        z_next = apply(v_next)
-        beta_next = np.sqrt(np.maximum(np.einsum("ij,ij->j", v_next, z_next), 0.0))
+        beta_next = np.linalg.norm(v_next, axis=0)
         a0 = c * delta - c_before * s * beta
         a1 = np.hypot(a0, beta_next)
         a2 = s * delta + c_before * c * beta
@@ -128,7 +111,7 @@ def _lanczos(
         w_before, w = w, np.where(going & (a1 > 0), (z - w_before * a3 - w * a2) / safe, 0.0)
         x += w * np.where(going, c * eta, 0.0)
         eta = np.where(going, -s * eta, eta)
-        v_before, v, z = v, v_next, z_next
+        v_before, v = v, v_next
         beta_before, beta = unit, np.where(going, beta_next, 0.0)
         fallen = np.abs(eta) <= tol / np.maximum(size, tol) * start
         if (fallen | (beta <= 0)).all() or step % (CHECK_EVERY * 20) == 0:

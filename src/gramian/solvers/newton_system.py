@@ -179,6 +179,15 @@ def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[
     return factored
 
 
+def factored_by(
+    forest: Forest, core: CoupledCore | None, alpha: float, engine: Engine
+) -> Callable[[Curvature], Factor]:
+    """Return a function that factors the Newton systems of nested bases, or of a core where there is one."""
+    if core is None:
+        return nested_factor(forest, alpha, engine)
+    return coupled_factor(core, alpha, engine)
+
+
 class Bordered:
     """The Newton system with an intercept: [A + alpha·I, s; sᵀ, m] for s = FᵀH1, m = 1ᵀH1.
 

@@ -30,8 +30,9 @@ from gramian.kernels import Kernel
 from gramian.kernels.base import finite_diagonal, negative_part
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.input import Input, InputParameters, scaled_input
-from gramian.svm.divide.levels import cluster_rows
-from gramian.svm.divide.one_vs_one import OneVsOne, PairSettings, solve_pairs
+from gramian.svm.divide.gram import Gram
+from gramian.svm.divide.levels import DualSettings, cluster_rows
+from gramian.svm.divide.one_vs_one import OneVsOne, solve_pairs
 
 #: Bytes without which no working set of a thousand rows can be solved.
 LEAST_BYTES = 64 << 20
@@ -218,23 +219,20 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, pro
         _warn_if_indefinite(kernel, values)
     hierarchy = cluster_rows(values, kernel, asked.leaf_rows, asked.branching, rng, engine)
     merges = asked.merges(len(hierarchy.above))
-    settings = PairSettings(
-        asked.leaf_rows, merges, asked.intercept, asked.tol, asked.max_iter, memory, leaf_solver
-    )
+    settings = DualSettings(asked.intercept, asked.tol, asked.max_iter, memory, leaf_solver)
     with warnings.catch_warnings():
         # What libsvm leaves open in a leaf is solved by other means, and the violation tells the rest.
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = solve_pairs(
-            values,
+            Gram(values, kernel, dtype, engine),
             codes,
             most,
             len(rows.targets.classes),
-            kernel,
             hierarchy,
             settings,
-            dtype=dtype,
+            leaf_rows=asked.leaf_rows,
+            n_merged=merges,
             rng=rng,
-            engine=engine,
         )
     _warn(float(found.violations.max()), settings)
     predictor = found.predictor(values, codes, hierarchy, merges, kernel)
@@ -267,7 +265,7 @@ def _check_pairs(n_classes: int) -> None:
         )
 
 
-def _warn(violation: float, settings: PairSettings) -> None:
+def _warn(violation: float, settings: DualSettings) -> None:
     if violation > settings.tol:
         warnings.warn(
             f"DCSVC stopped at a violation of {violation:.3g}, above tol={settings.tol:.3g}, after at "

@@ -13,7 +13,7 @@ from gramian.engine import Engine
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.losses import Loss, Proximal, Softmax
 from gramian.solvers.newton import Newton
-from gramian.solvers.newton_system import NewtonPoint, coupled_factor, nested_factor
+from gramian.solvers.newton_system import NewtonPoint, factored_by
 from gramian.solvers.quasi_newton import minimise_coupled
 from gramian.svm.newton_sums import FeatureTiles, LossPasses
 
@@ -57,11 +57,7 @@ class PreciseCheck:
         rows = LossPasses(
             wide, passes.targets, passes.weights, passes.phases, "check", anchors=passes.anchors
         )
-        factored = (
-            nested_factor(features.forest, newton.alpha, engine)
-            if self.core is None
-            else coupled_factor(self.core, newton.alpha, engine)
-        )
+        factored = factored_by(features.forest, self.core, newton.alpha, engine)
         newton = replace(newton, factored=factored, engine=engine, coarse=False)
         # The bound of a loss of pieces would say how far float32 rounds f, not how far the minimum is.
         step = replace(newton, max_iterations=0, coarse=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from gramian._numerics import narrowed
 from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import Unit, units_by_leaf
+from gramian.compression.grouping import Unit
 from gramian.compression.ridge_sums import SlicedTargets
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
@@ -73,24 +73,21 @@ class FeatureTiles:
     def _through(self, start: int, rows: Rows) -> MapUnits:
         @contextmanager
         def run(work: Work[Result]) -> Iterator[Iterator[tuple[Unit, Result]]]:
-            labels = self.features.partition.route(rows, self.engine)
-
-            def compute(unit: Unit) -> tuple[Unit, FloatArray | None, Result]:
-                F = self.features.unit_features(rows[unit.rows], unit)
-                return unit, F if self.kept_bytes else None, work(unit, F)
+            def compute(unit: Unit, _: Rows, F: FloatArray) -> tuple[FloatArray | None, Result]:
+                return F if self.kept_bytes else None, work(unit, F)
 
             def kept(
-                found: Iterator[tuple[Unit, FloatArray | None, Result]],
+                found: Iterator[tuple[Unit, tuple[FloatArray | None, Result]]],
             ) -> Iterator[tuple[Unit, Result]]:
                 stored = []
-                for unit, F, result in found:
+                for unit, (F, result) in found:
                     if F is not None:
                         stored.append((unit, F))
                     yield unit, result
                 if self.kept_bytes:
                     self._kept[start] = stored
 
-            with self.engine.results(compute, units_by_leaf(labels, self.features.leaf_levels)) as found:
+            with self.features.map_units(rows, compute, self.engine) as found:
                 yield kept(found)
 
         return run
@@ -277,10 +274,8 @@ class LossPasses:
     def _values(self, unit: Unit, F: FloatArray, by_node: list[FloatArray]) -> Float64Array:
         forest = self.tiles.features.forest
         f = np.zeros((len(F), by_node[0].shape[1]), by_node[0].dtype)
-        for segment in chain.from_iterable(unit.levels):
-            start = forest.path_rank(segment.node)
-            own = F[segment.rows, start : start + forest.ranks[segment.node]]
-            f[segment.rows] += own @ by_node[segment.node]
+        for segment in unit.segments:
+            f[segment.rows] += F[segment.rows, forest.columns(segment.node)] @ by_node[segment.node]
         return f.astype(np.float64)
 
     def _terms(
@@ -304,9 +299,8 @@ class LossPasses:
         g = terms.slope * w[:, None]
         narrow = narrowed(g, F.dtype)
         slopes: list[tuple[int, FloatArray]] = []
-        for segment in chain.from_iterable(unit.levels):
-            start = forest.path_rank(segment.node)
-            own = F[segment.rows, start : start + forest.ranks[segment.node]]
+        for segment in unit.segments:
+            own = F[segment.rows, forest.columns(segment.node)]
             slopes.append((segment.node, own.T @ narrow[segment.rows]))
         bend = terms.curvature if loss.separable else terms.curvature.max(axis=1, keepdims=True)
         h = bend[:, : len(fews)] * w[:, None]
@@ -331,11 +325,10 @@ class LossPasses:
         self, unit: Unit, active: Array, scaled: FloatArray, root: FloatArray, output: int
     ) -> Iterator[tuple[int, int, FloatArray, FloatArray, FloatArray]]:
         forest = self.tiles.features.forest
-        for segment in chain.from_iterable(unit.levels):
+        for segment in unit.segments:
             a, b = np.searchsorted(active, [segment.rows.start, segment.rows.stop])
             if a == b:
                 continue
-            start = forest.path_rank(segment.node)
-            W = scaled[a:b, start : start + forest.ranks[segment.node]]
-            above = scaled[a:b, :start]
+            own = forest.columns(segment.node)
+            W, above = scaled[a:b, own], scaled[a:b, : own.start]
             yield output, segment.node, W.T @ W, W.T @ above, W.T @ root[a:b]

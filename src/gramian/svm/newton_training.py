@@ -27,7 +27,7 @@ from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.losses import Loss, Proximal, Softmax
 from gramian.solvers.newton import Minimum, Newton
-from gramian.solvers.newton_system import NewtonPoint, coupled_factor, nested_factor
+from gramian.solvers.newton_system import NewtonPoint, factored_by
 from gramian.solvers.quasi_newton import minimise_coupled
 from gramian.svm.newton_check import FLOAT32_GAP, PreciseCheck
 from gramian.svm.newton_start import nested_samples, row_bytes, sample_sizes
@@ -175,13 +175,9 @@ class NewtonTraining:
 
     def _newton(self, settings: NewtonSettings) -> Newton:
         alpha, engine = settings.alpha, self._engine
-        if self._core is None:
-            factored = nested_factor(self.features.forest, alpha, engine)
-        else:
-            factored = coupled_factor(self._core, alpha, engine)
         roundings = GAP_ROUNDINGS if isinstance(settings.loss, Proximal) else ROUNDINGS
         return Newton(
-            factored,
+            factored_by(self.features.forest, self._core, alpha, engine),
             engine,
             alpha,
             settings.intercept,

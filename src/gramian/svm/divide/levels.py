@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -117,18 +117,24 @@ class Climb:
     effort: SolutionWork
 
 
+@dataclass(frozen=True, slots=True)
+class DualSettings:
+    """Settings of the dual problems: equality constraint, tolerance and limits."""
+
+    equality: bool
+    tol: float
+    max_iter: int
+    memory_bytes: int
+    leaf_solver: LeafSolver | None = None
+
+
 def climb(
     gram: Gram,
     y: Float64Array,
     most: Float64Array,
     levels: Sequence[IntArray],
-    *,
-    equality: bool,
-    tol: float,
-    max_iter: int,
-    memory_bytes: int,
+    settings: DualSettings,
     rng: np.random.Generator,
-    leaf_solver: LeafSolver | None = None,
 ) -> Climb:
     """Solve the dual of labels y = ±1 and bounds C_i = ``most`` level by level, the last to ``tol``.
 
@@ -145,7 +151,7 @@ def climb(
     """
     u = np.zeros(len(y))
     total, offsets = SolutionWork(), np.zeros(0)
-    least = NEGLECTED_SHARE * tol / float(most.sum())
+    least = NEGLECTED_SHARE * settings.tol / float(most.sum())
     component = np.zeros(len(y), np.intp)
     if len(levels) > 1:
         component = separate(gram.rows, gram.kernel, levels[0], least)
@@ -154,26 +160,19 @@ def climb(
         places = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         threads = gram.engine.n_threads
         parallel = len(places) >= 2 * threads
-        level = _Level(
-            gram,
-            y,
-            most,
-            u,
-            component,
-            last=last,
-            least=least,
-            equality=equality,
-            tol=tol if last else max(tol, LEVEL_TOL),
-            max_iter=max_iter,
-            memory_bytes=memory_bytes // (threads if parallel else 1),
-            engine=Engine(1) if parallel else gram.engine,
-            leaf_solver=leaf_solver if number == 0 and equality else None,
+        own = replace(
+            settings,
+            tol=settings.tol if last else max(settings.tol, LEVEL_TOL),
+            memory_bytes=settings.memory_bytes // (threads if parallel else 1),
+            leaf_solver=settings.leaf_solver if number == 0 and settings.equality else None,
         )
+        engine = Engine(1) if parallel else gram.engine
+        level = _Level(gram, y, most, u, component, own, engine, last=last, least=least)
         tasks = list(zip(places, children(rng, len(places))))
         found = list(gram.engine.map(level.cluster, tasks) if parallel else map(level.cluster, tasks))
         u = np.concatenate([dual.u for dual, _ in found])
         if last:
-            signs = [_sign(y[place]) if equality else 0.0 for place in places]
+            signs = [_sign(y[place]) if settings.equality else 0.0 for place in places]
             offsets = np.array([s or dual.offset() for s, (dual, _) in zip(signs, found)])
             total.violation = max((effort.violation for _, effort in found), default=0.0)
         total.iterations += sum(effort.iterations for _, effort in found)
@@ -181,27 +180,17 @@ def climb(
     return Climb(u, offsets, total)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    """Options shared by all clusters of a level."""
-
-    last: bool
-    least: float  #: largest kernel value between components
-    equality: bool
-    tol: float
-    max_iter: int
-    memory_bytes: int
-    engine: Engine
-    leaf_solver: LeafSolver | None
-
-
 @dataclass(frozen=True, slots=True)
-class _Level(_Options):
+class _Level:
     gram: Gram
     y: Float64Array
     most: Float64Array
     u: Float64Array
     component: IntArray
+    settings: DualSettings
+    engine: Engine
+    last: bool
+    least: float  #: largest kernel value between components
 
     def cluster(self, task: tuple[slice, np.random.Generator]) -> tuple[Dual, SolutionWork]:
         """Solve one cluster from the coefficients of its parts."""
@@ -214,20 +203,23 @@ class _Level(_Options):
     def _solved(self, place: slice, rng: np.random.Generator) -> tuple[Dual, SolutionWork]:
         gram = Gram(self.gram.rows[place], self.gram.kernel, self.gram.dtype, self.engine)
         y, most, start = self.y[place], self.most[place], self.u[place]
-        dual = Dual.at_zero(y, most, self.equality)
-        if not len(gram) or (self.equality and _sign(y)):
+        dual = Dual.at_zero(y, most, self.settings.equality)
+        if not len(gram) or (self.settings.equality and _sign(y)):
             return dual, SolutionWork()  # with a single class no coefficient can move
         effort = SolutionWork()
-        if self.leaf_solver is not None and LEAF_ENTRY * len(gram) ** 2 <= self.memory_bytes:
+        if (
+            self.settings.leaf_solver is not None
+            and LEAF_ENTRY * len(gram) ** 2 <= self.settings.memory_bytes
+        ):
             square = gram.square(slice(None))
-            alpha = self.leaf_solver(square, y, most, LEAF_SHARE * self.tol)
+            alpha = self.settings.leaf_solver(square, y, most, LEAF_SHARE * self.settings.tol)
             dual.u[:] = np.clip(y * alpha, dual.lower, dual.upper)
             effort.iterations = 1
             if not self.last:
                 return dual, SolutionWork(1, gram.entries)  # a start needs no proof
             dual.gradient += square @ dual.u
             del square
-            if dual.violation() > self.tol:  # the leaf solver stopped early
+            if dual.violation() > self.settings.tol:  # the leaf solver stopped early
                 self._pivot(gram, dual, y, self.component[place], effort)
         else:
             dual.u[:] = np.clip(start, dual.lower, dual.upper)
@@ -235,7 +227,7 @@ class _Level(_Options):
                 support = np.flatnonzero(dual.u)
                 if support.size:
                     effort.add(self._on_support(gram, dual, support, rng))
-        whole = self._refine(gram, dual, self.tol - effort.violation, rng)
+        whole = self._refine(gram, dual, self.settings.tol - effort.violation, rng)
         whole.add(effort)
         return dual, whole
 
@@ -250,10 +242,10 @@ class _Level(_Options):
             dual.lower,
             dual.upper,
             dual.u,
-            equality=self.equality,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            memory_bytes=self.memory_bytes,
+            equality=self.settings.equality,
+            tol=self.settings.tol,
+            max_iter=self.settings.max_iter,
+            memory_bytes=self.settings.memory_bytes,
         )
         effort.iterations += found.steps
         effort.entries += found.entries
@@ -264,7 +256,14 @@ class _Level(_Options):
         return found.settled
 
     def _refine(self, gram: Gram, dual: Dual, tol: float, rng: np.random.Generator) -> SolutionWork:
-        return refine(gram, dual, tol=tol, max_iter=self.max_iter, memory_bytes=self.memory_bytes, rng=rng)
+        return refine(
+            gram,
+            dual,
+            tol=tol,
+            max_iter=self.settings.max_iter,
+            memory_bytes=self.settings.memory_bytes,
+            rng=rng,
+        )
 
     def _on_support(
         self, gram: Gram, dual: Dual, support: IntArray, rng: np.random.Generator
@@ -272,7 +271,7 @@ class _Level(_Options):
         """Solve roughly for the start's support vectors alone, then update the gradient of every row."""
         few, local = gram.part(support), dual.part(support)
         few.add(local.gradient, few.rows, local.u)
-        effort = self._refine(few, local, max(self.tol, LEVEL_TOL), rng)
+        effort = self._refine(few, local, max(self.settings.tol, LEVEL_TOL), rng)
         effort.violation = 0.0  # it concerns these rows alone, and the next solve checks them again
         dual.u[support], dual.gradient[support] = local.u, local.gradient
         others = np.ones(len(gram), bool)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,20 +13,7 @@ from gramian.compression.expansion import PairwisePredictor, class_pairs
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.svm.divide.gram import Gram
-from gramian.svm.divide.levels import Climb, Hierarchy, LeafSolver, climb
-
-
-@dataclass(frozen=True, slots=True)
-class PairSettings:
-    """Settings shared by all pairs of classes."""
-
-    leaf_rows: int
-    n_merged: int | None  #: merges above the leaves after which early prediction stops; None: all rows
-    equality: bool
-    tol: float
-    max_iter: int
-    memory_bytes: int
-    leaf_solver: LeafSolver | None
+from gramian.svm.divide.levels import Climb, DualSettings, Hierarchy, climb
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,46 +52,42 @@ class OneVsOne:
 
 
 def solve_pairs(
-    rows: Rows,
+    gram: Gram,
     codes: IntArray,
     most: Float64Array,
     n_classes: int,
-    kernel: Kernel,
     hierarchy: Hierarchy,
-    settings: PairSettings,
+    settings: DualSettings,
     *,
-    dtype: np.dtype[Any],
+    leaf_rows: int,
+    n_merged: int | None,
     rng: np.random.Generator,
-    engine: Engine,
 ) -> OneVsOne:
-    """Solve every pair of classes ``codes`` (n,) with bounds C_i = ``most`` (n,).
+    """Solve every pair of classes ``codes`` (n,) of the rows of ``gram``, with bounds C_i = ``most`` (n,).
 
     Rows with C_i = 0 are left out. Small pairs are solved in parallel, large ones one after the other with
     all threads. Time: that of :func:`climb` for each pair. Memory: classes · n numbers, and the bytes that
     ``settings`` allow.
     """
-    pairs = class_pairs(n_classes)
+    pairs, engine = class_pairs(n_classes), gram.engine
     order = hierarchy.order[most[hierarchy.order] > 0]
     own = codes[order]
     largest = int(np.sort(np.bincount(own, minlength=n_classes))[-2:].sum())
-    parallel = len(pairs) >= 2 * engine.n_threads and largest <= 2 * settings.leaf_rows
+    parallel = len(pairs) >= 2 * engine.n_threads and largest <= 2 * leaf_rows
     inner = Engine(1) if parallel else engine
-    memory = settings.memory_bytes // (engine.n_threads if parallel else 1)
+    share = engine.n_threads if parallel else 1
+    own_settings = replace(settings, memory_bytes=settings.memory_bytes // share)
 
     def solve(task: tuple[tuple[int, int], np.random.Generator]) -> tuple[IntArray, Climb]:
         (first, second), stream = task
         index = order[(own == first) | (own == second)]
         answer = climb(
-            Gram(rows[index], kernel, dtype, inner),
+            Gram(gram.rows[index], gram.kernel, gram.dtype, inner),
             np.where(codes[index] == first, 1.0, -1.0),
             most[index],
-            hierarchy.edges(index, settings.leaf_rows, settings.n_merged),
-            equality=settings.equality,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
-            memory_bytes=memory,
-            rng=stream,
-            leaf_solver=settings.leaf_solver,
+            hierarchy.edges(index, leaf_rows, n_merged),
+            own_settings,
+            stream,
         )
         return index, answer
 
