@@ -7,13 +7,14 @@ matrix. A leaf with monomials is the quadratic form Tᵀ B T, so the products c_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from gramian._numerics import distance_error, entry_tolerance
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian.fast.dcpred.leaf import Leaf
 from gramian.fast.dcpred.pseudo_landmarks import EUCLIDEAN, MonomialColumns, split_factor
 from gramian.kernels import Kernel
 from gramian.kernels.base import lengthscale_array
@@ -22,26 +23,6 @@ from gramian.kernels.columns import Columns, dense, squared_norms
 #: A quadratic form costs outputs·(m + 1)² products a row; p written-out monomials cost p·(outputs + 1) and a
 #: gather. The form is used unless it needs more than this many times as many products. Chosen by hand.
 FORM_GAIN = 8
-
-
-class LeafLike(Protocol):
-    """Interface of a leaf that a batch can evaluate: f = c̄(x)ᵀβ + b, or b alone."""
-
-    @property
-    def landmarks(self) -> Any:
-        """u_j, (m, d), or None."""
-
-    @property
-    def columns(self) -> Any:
-        """The evaluator of c̄, or None."""
-
-    @property
-    def beta(self) -> FloatArray:
-        """β, (m + p, outputs)."""
-
-    @property
-    def bias(self) -> FloatArray:
-        """b, (outputs,)."""
 
 
 class BatchedLeaves:
@@ -102,7 +83,7 @@ class BatchedLeaves:
 
 
 def batch_leaves(
-    kernel: Kernel, leaves: Sequence[LeafLike], n_features: int, dtype: DTypeLike
+    kernel: Kernel, leaves: Sequence[Leaf], n_features: int, dtype: DTypeLike
 ) -> BatchedLeaves | None:
     """Return the leaves as one batch, or None if they must be evaluated one by one.
 
@@ -148,11 +129,11 @@ def _quadratic(columns: Columns) -> bool:
     return isinstance(columns, MonomialColumns) and columns.quadratic
 
 
-def _plain(leaf: LeafLike) -> bool:
+def _plain(leaf: Leaf) -> bool:
     return bool(leaf.columns.n_columns == leaf.landmarks.shape[0])
 
 
-def _form(leaf: LeafLike, factor: float, width: int, quadratic: bool) -> Float64Array:
+def _form(leaf: Leaf, factor: float, width: int, quadratic: bool) -> Float64Array:
     """Return B of Tᵀ B T for each output, (m + 1, outputs, m + 1), or the matrix of T, (m + 1, outputs)."""
     q = len(leaf.bias)
     m = 0 if leaf.columns is None else leaf.landmarks.shape[0]
