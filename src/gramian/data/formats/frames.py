@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
+
+import numpy as np
 
 from gramian._typing import RowsLike
 from gramian.data.arrow import pyarrow_package
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, width
-from gramian.data.formats.records import Records, are_fields, are_records
+from gramian.data.formats.records import Records
 from gramian.data.storage import Piece, cut, piece_rows
 from gramian.exceptions import InputError, listed, shortened
 
@@ -65,12 +67,13 @@ def opened_frame(X: RowsLike | None) -> Any:
 
     Integers of 128 bits, which neither NumPy nor Arrow has, become those of 64, or are refused.
     """
-    if are_records(X):
-        return Records(X)
-    if are_fields(X):
+    frame = cast("Any", X)
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        return Records(frame)
+    if isinstance(X, np.ndarray) and X.dtype.names is not None:
         return Records.of_fields(X)
     lazy = any(b.__name__ == "LazyFrame" and b.__module__.startswith("polars") for b in type(X).__mro__)
-    frame = cast("Any", X).collect() if lazy else X
+    frame = frame.collect() if lazy else frame
     return _within_64_bits(frame) if frame_kind(frame) == "polars" else frame
 
 

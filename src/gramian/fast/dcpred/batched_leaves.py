@@ -95,7 +95,9 @@ def batch_leaves(
     if not isinstance(plain, EUCLIDEAN):
         return None
     used: list[Any] = [leaf for leaf in leaves if leaf.columns is not None]
-    if not used or not all(_quadratic(leaf.columns) or _plain(leaf) for leaf in used):
+    if not used or not all(
+        _quadratic(leaf.columns) or leaf.columns.n_columns == leaf.landmarks.shape[0] for leaf in used
+    ):
         return None
     outputs = len(leaves[0].bias)
     width = 1 + max(leaf.landmarks.shape[0] for leaf in used)
@@ -110,7 +112,7 @@ def batch_leaves(
     factors = np.zeros((len(leaves), n_features + 2, width), dtype)
     forms = np.zeros((len(leaves), width, outputs * (width if quadratic else 1)), dtype)
     for number, leaf in enumerate(leaves):
-        if leaf.columns is not None:
+        if leaf.landmarks is not None:
             points = np.asarray(dense(leaf.landmarks), np.float64)
             centres[number] = points.mean(axis=0)
             # Round the landmarks as the product will see them.
@@ -129,14 +131,10 @@ def _quadratic(columns: Columns) -> bool:
     return isinstance(columns, MonomialColumns) and columns.quadratic
 
 
-def _plain(leaf: Leaf) -> bool:
-    return bool(leaf.columns.n_columns == leaf.landmarks.shape[0])
-
-
 def _form(leaf: Leaf, factor: float, width: int, quadratic: bool) -> Float64Array:
     """Return B of Tᵀ B T for each output, (m + 1, outputs, m + 1), or the matrix of T, (m + 1, outputs)."""
     q = len(leaf.bias)
-    m = 0 if leaf.columns is None else leaf.landmarks.shape[0]
+    m = 0 if leaf.landmarks is None else leaf.landmarks.shape[0]
     linear = np.zeros((width, q))
     linear[:m] = factor * leaf.beta[:m]
     # The last column of T is always 1 and carries the bias; padding columns, also 1, get weight 0.
@@ -145,7 +143,7 @@ def _form(leaf: Leaf, factor: float, width: int, quadratic: bool) -> Float64Arra
         return linear
     form = np.zeros((width, q, width))
     form[:, :, -1] = linear
-    if m and _quadratic(leaf.columns):
+    if isinstance(leaf.columns, MonomialColumns):
         # The form's value is the sum of β c_i c_j over the pairs, each counted once.
         form[leaf.columns.left, :, leaf.columns.right] += factor**2 * leaf.beta[m:]
     return form

@@ -251,9 +251,9 @@ def exact_duals(gram: Float64Array, y: Float64Array, costs: Float64Array, name: 
     gram : K, (n, n), symmetric positive semi-definite; y : (n, outputs); costs : (n,), positive.
 
     "hinge" is solved by :func:`exact_svm`. Other losses take Newton steps in the dual: with d = c ℓ″,
-    D = diag(d) and v = d f − c ℓ′ on the rows where d > 0, solve α + D K α + D b = v and Σ α = 0. Time O(s³) a step for the s rows with d > 0, memory
-    O(n²). The first step, at f = 0, has the same d for all targets ±1, so every column shares its factor.
-    Without sharing it took 5/6 of the time on 200 classes.
+    D = diag(d) and v = d f − c ℓ′ on the rows where d > 0, solve α + D K α + D b = v and Σ α = 0. Time O(s³)
+    a step for the s rows with d > 0, memory O(n²). The first step, at f = 0, has the same d for all targets
+    ±1, so every column shares its factor. Without sharing it took 5/6 of the time on 200 classes.
     Source: DC-Pred++, equations (1) and (2); Chapelle 2007 for the steps.
     """
     if name == "hinge":
