@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 
-from gramian._typing import RowsLike
+from gramian._typing import Array, RowsLike
 from gramian.data.arrow import pyarrow_package
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, width
@@ -94,6 +95,17 @@ def _within_64_bits(frame: Any) -> Any:
 def column_labels(frame: Any) -> Sequence[Any]:
     """Return the labels of a frame's columns; those of pandas may be anything."""
     return list(frame.schema.names if frame_kind(frame) == "Arrow" else frame.columns)
+
+
+def maker_like(frame: Any) -> Callable[[Array], Any] | None:
+    """Return a function from an array (n, d) to a frame like this one; None for what is no frame."""
+    kind, make = frame_kind(frame), cast("Any", type(frame))
+    if kind == "pandas":
+        return partial(make, columns=frame.columns)
+    if kind == "polars":
+        return partial(make, schema=frame.columns, orient="row")
+    labels = column_labels(frame) if kind else None
+    return (lambda rows: make.from_arrays(list(rows.T.copy()), names=labels)) if kind else None
 
 
 def refuse_twice(table: str, labels: Iterable[Any]) -> None:

@@ -321,7 +321,7 @@ def _dual(
         new[s] = root * (solved[:, 0] - new_bias * solved[:, 1])
         change = new - alpha
         f_change = gram @ change + (new_bias - bias)
-        t = _dual_step(loss, y, costs, alpha, change, f, f_change, bias, new_bias - bias, missed)
+        t = _dual_step(loss, y, costs, alpha, change, f, f_change, bias, new_bias - bias)
         if t == 0.0:
             break
         alpha, f, bias = alpha + t * change, f + t * f_change, bias + t * (new_bias - bias)
@@ -338,7 +338,6 @@ def _dual_step(
     f_change: Float64Array,
     bias: float,
     bias_change: float,
-    missed: float,
 ) -> float:
     """Return a step length that lowers ½αᵀKα + Σ c ℓ, or 0 if none does."""
 
