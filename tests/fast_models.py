@@ -29,6 +29,17 @@ LABELS = np.argmax(kinds(X), axis=1)
 NAMES = np.array(["ant", 'b"\\??/', "Käfer"])[LABELS]
 
 
+def units_at(points: Any, centers: Any, log_scales: Any) -> Any:
+    """Return the units' values, each by its formula."""
+    return 1.0 / (1.0 + ((np.exp(log_scales) * (points[:, None] - centers)) ** 2).sum(axis=2))
+
+
+def values_at(points: Any, units: Any) -> Any:
+    """Return the values of a leaf at its points."""
+    linear = points @ units.linear[:, :-1].T + units.linear[:, -1]
+    return linear + units_at(points, units.centers, units.log_scales) @ units.weights.T
+
+
 def sizes(n_levels: int, n_units: int, n_directions: int, dtype: str = "float32") -> dict[str, Any]:
     shape = {"n_levels": n_levels, "n_units": n_units, "n_directions": n_directions}
     return {**shape, "dtype": dtype, "learn": "teacher", "random_state": 0}

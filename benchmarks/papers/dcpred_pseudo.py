@@ -86,7 +86,7 @@ def errors_and_costs(name: str, run: Run, sizes: Sequence[int], kinds: dict[str,
             if method == "Nyström":
                 inner = C @ la.pinvh(kernel(Z)) @ C.T
             else:
-                L = C @ fit_core(C, G).factor
+                L = C @ fit_core(C, G)
                 inner = L @ L.T
             setting = {"landmarks": m, "pseudo": C.shape[1] - m}
             yield Value(method, "relative error", float(np.linalg.norm(G - inner) / norm), setting)
@@ -143,7 +143,7 @@ def meka(name: str, run: Run) -> Iterator[Value]:
                 Z = lloyd(X[own], min(count, len(own)), ROUNDS, rng)
                 C = expand(kernel, Z, X[own], p, "monomials", np.random.default_rng(0))(X[own])
                 sampled = rng.choice(len(own), min(CORE_ROWS, len(own)), replace=False)
-                W = C @ fit_core(C[sampled], kernel(X[own[sampled]])).factor
+                W = C @ fit_core(C[sampled], kernel(X[own[sampled]]))
                 seen = rng.choice(len(own), min(3 * W.shape[1], len(own)), replace=False)
                 left_over = float(np.maximum(1.0 - np.square(W[seen]).sum(axis=1), 0.0).mean())
                 points.append(X[own[seen]])

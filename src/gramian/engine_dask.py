@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from gramian._budget import parse_bytes
 from gramian._tiles import row_slices
@@ -99,9 +100,9 @@ class DaskEngine:
     def __reduce__(self) -> Any:
         return DaskEngine, (None, self.shared_files, self.part_bytes, self.timeout)
 
-    def rows(self, X: RowsLike) -> Any:
+    def rows(self, X: RowsLike | None) -> Any:
         """Return a Dask array or frame as a row source (unknown lengths are computed); others unchanged."""
-        if not dask.is_dask_collection(X):
+        if X is None or not dask.is_dask_collection(X):
             return X
         header = self.header(X)
         parts = _parts(X)
@@ -168,9 +169,7 @@ class DaskEngine:
         """Return the number of rows of one task if rows are not partitioned."""
         return max(LEAST_ROWS, parse_bytes(self.part_bytes) // max(1, row_bytes))
 
-    def lazily(
-        self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> Any:
+    def lazily(self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Return the Dask array of ``work(rows)`` over a collection's parts; nothing is computed.
 
         If the engine has a client, the data inside ``work`` are broadcast to the workers; otherwise they are

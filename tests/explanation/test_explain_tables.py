@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from table_models import TRAIN, table
 
 import gramian as gm
+from gramian.explanation.columns import table_reference
+from gramian.tables import EncodedRows
+from gramian.tables.column import LevelMeans
 
 pd = pytest.importorskip("pandas")
 
@@ -107,3 +111,13 @@ def test_inspection_of_scikit_learn_takes_frames_with_categories(regressor: Any)
     assert curve["average"][0].argmax() == 1
     curve = partial_dependence(regressor, FRAME[:200].dropna(), ["area"], grid_resolution=5)
     assert (np.diff(curve["average"][0]) > 0).all()
+
+
+def test_reference_of_a_category_has_its_level_mean_where_others_have_numbers_for_many_levels():
+    columns, _, _ = table(TRAIN, "standard", means=True)
+    assert columns.means
+    assert columns.lookups
+    reference = table_reference(columns, EncodedRows(columns, TRAIN))
+    for place, each in columns.levels:
+        if isinstance(each, LevelMeans):
+            assert reference[place] == pytest.approx(reference[each.places] @ np.array(each.values))

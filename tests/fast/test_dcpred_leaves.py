@@ -13,8 +13,9 @@ import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError
+from gramian.fast.dcpred import local_models
 from gramian.fast.dcpred.center_tree import CenterTree, fit_tree
-from gramian.fast.dcpred.fitting import exact_svm
+from gramian.fast.dcpred.local_models import exact_svm
 from gramian.fast.dcpred.parameters import DCPredParameters
 from gramian.fast.dcpred.training import ROUNDS, choose_landmarks
 from gramian.landmarks.rules import lloyd
@@ -82,7 +83,7 @@ class TestLandmarks:
         assert [leaf.exact_rows for leaf in model.leaves_] == [100, 100]
         assert not classifier(n_leaves=2).fit(X, LABELS).exact_from_sample_.any()
 
-    def test_a_row_of_weight_two_weighs_as_two(self):
+    def test_a_row_of_weight_two_weighs_as_two(self, monkeypatch):
         class Rows:
             def __init__(self, rows):
                 self.rows = rows
@@ -102,12 +103,13 @@ class TestLandmarks:
             seen.append(exact_svm(gram, y, costs))
             return seen[-1]
 
+        monkeypatch.setattr(local_models, "exact_svm", spy)
         settings = settings_of(classifier(loss="hinge", C=0.3))
         y = np.where(LABELS[:200] == "yes", 1.0, -1.0)[:, None]
         kernel = gm.Gaussian(0.4)
         for rows, costs in ((X[:200], np.full(200, 0.6)), (np.repeat(X[:200], 2, axis=0), np.full(400, 0.3))):
             targets = y if len(costs) == 200 else np.repeat(y, 2, axis=0)
-            choose_landmarks(Rows(rows), targets, costs, kernel, settings, np.random.default_rng(0), spy)
+            choose_landmarks(Rows(rows), targets, costs, kernel, settings, np.random.default_rng(0))
         once, twice = seen
         # Σ over copies of α² is α²/2.
         np.testing.assert_allclose(

@@ -11,7 +11,6 @@ from sklearn.svm import SVC, LinearSVC
 import gramian as gm
 from gramian._tiles import row_slices
 from gramian.fast.dcpred import local_models
-from gramian.fast.dcpred.fitting import exact_svm
 from gramian.fast.dcpred.local_models import WIDTHS, LocalLoss, exact_duals, fit_linear
 
 LOSSES = ("ridge", "squared_hinge", "logistic", "hinge")
@@ -141,7 +140,7 @@ class TestExactDuals:
     costs = np.random.default_rng(5).uniform(1.0, 5.0, 120)
 
     def alpha(self, name):
-        return exact_duals(self.gram, self.y[:, None], self.costs, name, exact_svm)[:, 0]
+        return exact_duals(self.gram, self.y[:, None], self.costs, name)[:, 0]
 
     @pytest.mark.parametrize("name", LOSSES)
     def test_optimality(self, name):

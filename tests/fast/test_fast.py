@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from fast_models import units_at, values_at
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
@@ -24,7 +25,7 @@ from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.leaves import Limit, learn_together
 from gramian.fast.learning.loss import LeafRows, WeightedTargets, gradients, settle
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
-from gramian.fast.learning.rbf_units import first_units, sharpest, units_at
+from gramian.fast.learning.rbf_units import first_units, sharpest
 from gramian.fast.learning.training_set import TrainingSet
 from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
@@ -43,13 +44,13 @@ def rows():
 def test_tiles_hold_each_row_once_beside_rows_of_its_leaf():
     labels = np.random.default_rng(1).integers(7, size=500)
     labels[labels == 3] = 2  # an empty leaf
-    tiles = LeafTiles.of(labels, 7, height=8)
+    tiles = LeafTiles.of(labels, 7)
     values = np.arange(500.0)[:, None]
     spread = tiles.spread(values.T)
-    assert spread.shape == (1, len(tiles.leaves), 8)
+    assert spread.shape == (1, len(tiles.leaves), tiles.height)
     np.testing.assert_array_equal(tiles.gather(spread.reshape(-1, 1)), values)
     np.testing.assert_array_equal(labels[tiles.rows[tiles.places]], labels)
-    np.testing.assert_array_equal(np.repeat(tiles.leaves, 8)[tiles.places], labels)
+    np.testing.assert_array_equal(np.repeat(tiles.leaves, tiles.height)[tiles.places], labels)
 
 
 @pytest.mark.parametrize("levels", [0, 1, 3, 4, 6])
@@ -106,7 +107,7 @@ def test_units_find_the_units_that_made_the_values(rows):
     start = first_units(rows, targets, 3, np.random.default_rng(0))
     Q, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(300), Engine(1))
     z = rows @ Q
-    assert np.abs(found(z) - values).max() < 1e-2
+    assert np.abs(values_at(z, found) - values).max() < 1e-2
     points = np.column_stack([z, np.ones(700), np.square(z)])
     np.testing.assert_allclose(
         1.0 / (points @ found.denominators.T), units_at(z, found.centers, found.log_scales), atol=1e-12

@@ -19,11 +19,11 @@ import gramian as gm
 from gramian import plotting
 from gramian.plotting.canvas import (
     COLOURS,
+    LUMINANCE,
     MARK_SIZES,
     MARKS,
     READABLE,
     colour_and_mark,
-    contrast_on_white,
     padded,
     panel,
     text_colour,
@@ -66,6 +66,12 @@ def test_colours_differ_for_all_eyes(sight):
     seen = oklab(linear @ np.transpose(SIGHTS[sight]))
     distances = np.linalg.norm(seen[:, None] - seen, axis=2)[np.triu_indices(len(COLOURS), 1)]
     assert distances.min() > 9.0
+
+
+def contrast_on_white(colour):
+    values = np.array(matplotlib.colors.to_rgb(colour))
+    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    return 1.05 / (linear @ LUMINANCE + 0.05)
 
 
 def test_colours_stand_out_on_white_and_text_is_readable():

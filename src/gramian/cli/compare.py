@@ -133,7 +133,7 @@ def tabular(held: TrainAndTest, rules: Rules) -> Entry:
     fit_seconds = max(0.0, measured.fit_seconds - found.seconds)
     entry = Entry(OURS, model.plan_.root_rank, "root rank", settings, tried=found.n_judged)
     entry = replace(entry, search_rows=found.n_rows, search_seconds=found.seconds)
-    return replace(_with(entry, measured, told), fit_seconds=fit_seconds)
+    return replace(entry, **asdict(measured) | {"fit_seconds": fit_seconds}, warnings=told)
 
 
 def search_settings(name: str, held: TrainAndTest, rules: Rules) -> SearchResult:
@@ -200,20 +200,7 @@ def contend(name: str, held: TrainAndTest, rules: Rules) -> Entry:
         search_rows=found.n_rows,
         search_seconds=found.seconds,
     )
-    return _with(entry, measured, told)
-
-
-def _with(entry: Entry, measured: Measured, told: tuple[str, ...]) -> Entry:
-    """Return the entry with the measurements of its fit."""
-    return replace(
-        entry,
-        error=measured.error,
-        fit_seconds=measured.fit_seconds,
-        predict_seconds=measured.predict_seconds,
-        peak_bytes=measured.peak_bytes,
-        model_bytes=measured.model_bytes,
-        warnings=told,
-    )
+    return replace(entry, **asdict(measured), warnings=told)
 
 
 def entries(held: TrainAndTest, rules: Rules) -> Iterator[Entry]:
@@ -230,7 +217,14 @@ def summary(found: Sequence[Entry], held: TrainAndTest, rules: Rules) -> Summary
     ranked = sorted(found, key=lambda one: math.inf if math.isnan(one.error) else one.error)
     good = [entry for entry in ranked if entry.failure is None]
     columns = ("method", "error", "in search", "search", "fit", "predict", "peak", "model")
-    chosen = tuple((entry.method, _tried_text(entry), _settings(entry)) for entry in good)
+    chosen = tuple(
+        (
+            entry.method,
+            f"{entry.tried:,}" + (f" ({entry.failed} failed)" if entry.failed else ""),
+            _settings(entry),
+        )
+        for entry in good
+    )
     n, held_out, d = len(held.y), len(held.y_test), held.X.shape[1]
     facts = (
         ("rows", f"{n:,} to learn from, {held_out:,} held out, {d:,} columns"),
@@ -310,10 +304,6 @@ def _verdict(ranked: Sequence[Entry]) -> str:
         f"No verdict: the time was too short. Settings tried: {counts}. With fewer than {LEAST_TRIED} each, "
         "a difference says little about the methods. Give all of them more --seconds."
     )
-
-
-def _tried_text(entry: Entry) -> str:
-    return f"{entry.tried:,}" + (f" ({entry.failed} failed)" if entry.failed else "")
 
 
 def _settings(entry: Entry) -> str:

@@ -40,9 +40,7 @@ def training_rows(
     Rows that take at most ``memory`` stay in memory once they are read; of a larger file only the rows
     in use do.
 
-    Raises
-    ------
-    InputError : if the file gives no target, or more than one.
+    Raises ``InputError`` if the file gives no target, or more than one.
     """
     choice = cells.applied(FileOptions(target, floats=True, keep_bytes=parse_bytes(memory)))
     rows: Opened = open_table(path, choice) if as_table else open_numbers(path, choice)

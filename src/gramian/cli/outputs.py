@@ -31,7 +31,8 @@ def refuse_output_over_input(option: str, out: Path | None, *read: Path | str | 
                 f"{option} {out} lies inside {folder}, whose files this command reads as rows. Pass a path "
                 "outside it."
             )
-        file = next((each for each in _files(path) if _is_same(out, each)), None)
+        files = _files(path) if out.exists() else []
+        file = next((each for each in files if each.exists() and os.path.samefile(out, each)), None)
         if file is not None:
             which = "is" if str(out) == str(file) else f"leads to {file}, which is"
             raise InputError(
@@ -57,10 +58,6 @@ def _files(path: Path | str) -> list[Path]:
         return find_files(path)
     except InputError:
         return []
-
-
-def _is_same(out: Path, file: Path) -> bool:
-    return out.exists() and file.exists() and os.path.samefile(out, file)
 
 
 def _is_inside(out: Path, folder: Path) -> bool:

@@ -7,17 +7,16 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
 
 from gramian._budget import format_bytes
 from gramian.cli.outcome import Outcome, number
 from gramian.exceptions import GramianError, printable
 from gramian.summary import Summary
-from gramian.summary.terminal import renderable
+from gramian.summary.terminal import facts_table, renderable
 
 Step = TypeVar("Step")
 
@@ -25,8 +24,16 @@ Step = TypeVar("Step")
 @contextmanager
 def report_errors(traceback: bool) -> Iterator[None]:
     """End with exit code 1 and one line for an error that the user can fix; print warnings as one line."""
+    said: set[str] = set()
+
+    def show_once(message: Warning | str, *_: object) -> None:
+        # The score and the last fit may warn about the same column.
+        if str(message) not in said:
+            said.add(str(message))
+            typer.echo(printable(f"Warning: {message}"), err=True)
+
     with warnings.catch_warnings():
-        warnings.showwarning = _Once()
+        warnings.showwarning = show_once  # type: ignore[assignment]
         try:
             yield
         # OSError covers a folder without write permission and a full disk.
@@ -35,26 +42,6 @@ def report_errors(traceback: bool) -> Iterator[None]:
                 raise
             typer.echo(printable(f"Error: {error}"), err=True)
             raise typer.Exit(1) from None
-
-
-class _Once:
-    """Prints each warning once, because the score and the last fit may warn about the same column."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    def __call__(
-        self,
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        if str(message) not in self._said:
-            self._said.add(str(message))
-            typer.echo(printable(f"Warning: {message}"), err=True)
 
 
 def say(text: str) -> None:
@@ -69,12 +56,7 @@ def on_terminal() -> bool:
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     """Print labels with their texts."""
-    grid = Grid(show_header=False, box=None, padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for label, text in facts:
-        grid.add_row(printable(label), printable(text))
-    Console().print(grid, markup=False, highlight=False)
+    Console().print(facts_table(facts))
 
 
 def print_outcome(outcome: Outcome, out: Path) -> None:

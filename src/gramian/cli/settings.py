@@ -92,9 +92,7 @@ def for_tables(settings: TrainingOptions, path: Path) -> bool:
     regression alone: gamma, alpha, an approximation, no standardisation, or a kernel that the search for
     tables does not have.
 
-    Raises
-    ------
-    InputError : if there are options of both models.
+    Raises ``InputError`` if there are options of both models.
     """
     plain = next(_plain(settings, path), None)
     own = next(_table(settings), None)
@@ -133,9 +131,7 @@ def _table(settings: TrainingOptions) -> Iterator[str]:
 def check_settings(settings: TrainingOptions, path: Path) -> tuple[TrainingOptions, bool]:
     """Return the settings of the selected model, and whether it is the table model.
 
-    Raises
-    ------
-    InputError : for a wrong option, before a large file is read.
+    Raises ``InputError`` for a wrong option, before a large file is read.
     """
     tables = for_tables(settings, path)
     parse_bytes(settings.memory)

@@ -39,9 +39,7 @@ def facts(
     The kernel is the first one that the search would compare, with one bandwidth for all features. If the
     search ends with two kernels, the last fit is made for both.
 
-    Raises
-    ------
-    BudgetError : if the memory holds no model.
+    Raises ``BudgetError`` if the memory holds no model.
     """
     rng = np.random.default_rng(settings.seed)
     columns = TableColumns.learn(table, categorical=settings.categorical or None, rng=rng)

@@ -39,15 +39,12 @@ def _refuse_markers(y: Array) -> None:
         return
     values, counts = np.unique(y.astype(str), return_counts=True)
     marks = np.array([value.strip().lower() in MARKERS for value in values])
-    if marks.any() and not marks.all() and all(map(_is_plain_number, values[~marks])):
+    numbers = all(is_number(value) and not CODE.match(value.strip()) for value in values[~marks])
+    if marks.any() and not marks.all() and numbers:
         raise InputError(
             f"the target holds numbers, and {str(values[marks][0])!r} in {int(counts[marks].sum()):,} rows. "
             "Remove the rows without a value. If that is a class, pass --task classification."
         )
-
-
-def _is_plain_number(text: str) -> bool:
-    return is_number(text) and not CODE.match(text.strip())
 
 
 def prepared_target(y: Array, task: str) -> Array:

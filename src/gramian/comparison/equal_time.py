@@ -78,7 +78,7 @@ def search(
     rows, best first, until the time is over. With at most 3,000 other rows there is a single round with
     three-fold cross-validation over all rows. At least one candidate is tried, and no fit is interrupted, so
     the last one may exceed the time. A contender with a search of its own has the same seconds for it, and
-    its error is that of :class:`~gramian.comparison.own_search.OwnChoice`.
+    its error is that of :func:`~gramian.comparison.own_search.choose_ridge`.
 
     Parameters
     ----------
@@ -105,9 +105,8 @@ def search(
     if contender.own_search:
         own = choose_ridge(X, np.asarray(y), task, seconds=seconds, seed=random_state)
         if own is not None:
-            return SearchResult(
-                own.settings, own.error, own.tried, 0, own.n_rows, time.perf_counter() - began
-            )
+            settings, error, tried, n_rows = own
+            return SearchResult(settings, error, tried, 0, n_rows, time.perf_counter() - began)
     race = _Race(contender, X, np.asarray(y), task, size, random_state)
     fresh = contender.candidates(ProblemFacts.of(task, X, random_state), random_state)
     found = race.run(rounds[0], fresh, until=began + seconds / len(rounds))

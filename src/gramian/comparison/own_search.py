@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,20 +33,14 @@ KERNEL_SHARE = 0.5
 ALPHA_ROWS, AMPLE = (3_000, 12_000), 1.2
 
 
-@dataclass(frozen=True)
-class OwnChoice:
-    """Settings of a kernel ridge model, and what they were chosen by."""
+def choose_ridge(
+    X: Array, y: Array, task: str, *, seconds: float, seed: int
+) -> tuple[Hyperparameters, float, int, int] | None:
+    """Return settings of a kernel ridge model, their error, tried kernels, and rows that alpha was chosen on.
 
-    settings: Hyperparameters
-    error: float  #: root mean square error on held-out rows over the deviation of the targets, ±1 for classes
-    tried: int  #: kernels
-    n_rows: int  #: that alpha was chosen on
-
-
-def choose_ridge(X: Array, y: Array, task: str, *, seconds: float, seed: int) -> OwnChoice | None:
-    """Return settings of a kernel ridge model; None for too few rows to choose a kernel by.
-
-    Features and targets are scaled as for every contender. The last step may exceed the seconds.
+    The error is the root mean square on held-out rows over the deviation of the targets, ±1 for classes. None
+    for too few rows to choose a kernel by. Features and targets are scaled as for every contender. The last
+    step may exceed the seconds.
     """
     began = time.perf_counter()
     rows = _label_rows(X, y, task)
@@ -85,7 +78,7 @@ def choose_ridge(X: Array, y: Array, task: str, *, seconds: float, seed: int) ->
             _, alpha, kernel = min(judged, key=lambda each: each[0])
             going = [(kernel, choice.alpha)]
     settings = {"kernel": kernel_to_spec(kernel), "alpha": float(alpha)}
-    return OwnChoice(settings, math.sqrt(float(choice.errors.min())), len(choice.tried), used)
+    return settings, math.sqrt(float(choice.errors.min())), len(choice.tried), used
 
 
 def _label_rows(X: Array, y: Array, task: str) -> LabelledRows[Any]:

@@ -11,14 +11,6 @@ from contextlib import contextmanager
 SETTING, VALUE = "OMP_WAIT_POLICY", "passive"
 
 
-def quiet_environment() -> dict[str, str]:
-    """Return an environment for a child process whose OpenMP threads sleep while they wait.
-
-    A wait policy that this process's environment already sets is kept.
-    """
-    return {SETTING: VALUE, **os.environ}
-
-
 @contextmanager
 def quiet_children() -> Iterator[None]:
     """Make OpenMP threads of processes started in the block sleep while waiting; restore it afterwards."""

@@ -163,9 +163,7 @@ def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
         place = dict.fromkeys(values)
     except TypeError:  # a signalling NaN, which is a missing value here, or what has no hash
         values = [None if isinstance(v, decimal.Decimal) and v.is_snan() else v for v in values]
-        wrong = next((v for v in values if not _has_hash(v)), None)
-        if wrong is not None:
-            raise _unreadable_error(column, f"values of type {type(wrong).__name__}", wrong) from None
+        _kinds(values, column)  # raises, as no kind of value lacks a hash
         place = dict.fromkeys(values)
     levels = list(place)
     index = dict(zip(levels, range(len(levels))))
@@ -188,14 +186,6 @@ def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
         )
     holds = AWARE if True in aware else ""
     return Cells(kind, known[codes], holds=holds, narrow=kind == BOOLEAN, example=kinds[kind])
-
-
-def _has_hash(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def _kinds(levels: Sequence[Any], column: str) -> dict[str, Any]:

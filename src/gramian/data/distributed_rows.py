@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import pairwise
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,9 +15,8 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
 from gramian.data import part_work
 from gramian.data.column import StoredColumn
-from gramian.data.distributed import ATTEMPTS, LostDataError, Partitioned, Progress
+from gramian.data.distributed import Cluster, LostDataError, Partitioned, Progress, once_more
 from gramian.data.source import RowSource
-from gramian.exceptions import ClusterError
 
 Result = TypeVar("Result")
 
@@ -32,46 +30,6 @@ TASK_ROWS = 65_536
 ROUND_TASKS, ROUNDS = 4, 20
 #: Rows at the start that are kept, because plans read them several times. Chosen by hand.
 HEAD_ROWS = 1024
-
-
-class Computer(Protocol):
-    """The object that runs the tasks."""
-
-    @property
-    def n_threads(self) -> int:
-        """Number of threads of all workers."""
-
-    def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that makes a task from a call of ``function``."""
-
-    def recut(
-        self,
-        parts: Sequence[Any],
-        lengths: Sequence[int],
-        wanted: Sequence[int],
-        tail: tuple[int, ...],
-        kind: np.dtype[Any],
-    ) -> list[Any]:
-        """Return values in parts of the given lengths; they arrive in parts of shape (length, *tail)."""
-
-    def sent(self, value: object) -> Any:
-        """Return a reference to a value that every worker now has."""
-
-    def results(self, tasks: Sequence[Any]) -> Iterator[Any]:
-        """Yield the results of tasks in their order."""
-
-    def telling(self, progress: Progress | None) -> AbstractContextManager[Progress | None]:
-        """Yield a function that tasks call with numbers, each of which is passed on to ``progress`` here."""
-
-
-def _once_more(lost: int, error: LostDataError) -> int:
-    """Return how often data have been lost so far; raise if that is too often."""
-    if lost + 1 == ATTEMPTS:
-        raise ClusterError(
-            f"workers were lost {ATTEMPTS} times, with all copies of the data that they held ({error}). Read "
-            "their logs, start more, and fit again."
-        ) from error
-    return lost + 1
 
 
 class _Shown:
@@ -112,7 +70,7 @@ class TaskParts(Partitioned):
 
     def __init__(
         self,
-        cluster: Computer,
+        cluster: Cluster,
         parts: Sequence[Any],
         lengths: Sequence[int],
         tail: tuple[int, ...],
@@ -140,7 +98,7 @@ class TaskParts(Partitioned):
                     todo = todo[1:]
                     yield found
             except LostDataError as error:
-                lost = _once_more(lost, error)
+                lost = once_more(lost, error)
                 there = self.cluster.sent(work)
 
     def rounds(
@@ -172,7 +130,7 @@ class TaskParts(Partitioned):
                         result = self._total(groups[some], columns, there, combine, tell, threads)
                         break
                     except LostDataError as error:
-                        lost = _once_more(lost, error)
+                        lost = once_more(lost, error)
                         there = self.cluster.sent(work)
                 shown.finish()
                 yield rows, result
@@ -245,7 +203,7 @@ class TaskParts(Partitioned):
                 tasks.append(some(part, inner))
         return self._joined(tasks)
 
-    def _take(self, indices: IntArray) -> Array:
+    def take(self, indices: IntArray) -> Array:
         """Return values by index, in this order; only these values are transferred here."""
         order = np.argsort(indices, kind="stable")
         ranked = np.asarray(indices, np.intp)[order]
@@ -267,14 +225,14 @@ class TaskParts(Partitioned):
             try:
                 return np.concatenate(list(self.cluster.results(tasks)))
             except LostDataError as error:
-                lost = _once_more(lost, error)
+                lost = once_more(lost, error)
 
 
 class TaskRows(TaskParts):
     """Rows that tasks compute, with width and column names from ``like``."""
 
     def __init__(
-        self, cluster: Computer, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
+        self, cluster: Cluster, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
     ) -> None:
         super().__init__(cluster, parts, lengths, (like.shape[1],), like.dtype)
         self.feature_names = getattr(like, "feature_names", None)
@@ -293,10 +251,6 @@ class TaskRows(TaskParts):
         start, stop, _ = where.indices(self.shape[0])
         return self._head[start:stop] if stop <= HEAD_ROWS else self._slice(where)
 
-    def take(self, indices: IntArray) -> Rows:
-        """Return the rows with these indices, in this order; only they are transferred here."""
-        return self._take(indices)
-
 
 class TaskColumn(TaskParts, StoredColumn):
     """Values that tasks compute, such as targets or weights."""
@@ -306,10 +260,5 @@ class TaskColumn(TaskParts, StoredColumn):
         """Number of rows, and of outputs if there are several."""
         return self.starts[-1], *self._tail
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
-        return self._kind
-
     def __getitem__(self, where: slice | IntArray) -> Array:
-        return self._slice(where) if isinstance(where, slice) else self._take(where)
+        return self._slice(where) if isinstance(where, slice) else self.take(where)

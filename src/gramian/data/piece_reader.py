@@ -116,9 +116,12 @@ class PieceReader:
             found = list(self.consecutive(range(self.n_rows)[where], "targets"))
             return np.concatenate(found) if found else np.empty((0, *shape), info.dtype)
         indices = self.numbers(np.arange(self.n_rows)[where] if isinstance(where, slice) else where)
-        order = np.argsort(indices, kind="stable")
-        out = np.empty((len(indices), *shape), info.dtype)
-        for at, part in self.ascending(indices[order], "targets"):
+        return self.gathered(indices, "targets", np.empty((len(indices), *shape), info.dtype))
+
+    def gathered(self, numbers: IntArray, what: str, out: Array) -> Array:
+        """Write the values of rows in any order into ``out`` and return it; read in file order."""
+        order = np.argsort(numbers, kind="stable")
+        for at, part in self.ascending(numbers[order], what):
             out[order[at]] = part
         return out
 

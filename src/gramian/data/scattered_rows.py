@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from gramian._tiles import row_slices
-from gramian.data.distributed import ATTEMPTS, LostDataError, Partitioned, Progress
+from gramian.data.distributed import Cluster, LostDataError, Partitioned, Progress, once_more
 from gramian.data.part_work import result as work_on
 from gramian.data.source import RowSource
-from gramian.exceptions import ClusterError
 
 Result = TypeVar("Result")
 
@@ -20,33 +19,13 @@ Result = TypeVar("Result")
 LEAST_ROWS, PARTS = 1024, 4
 
 
-class Senders(Protocol):
-    """The methods of a cluster that are used here."""
-
-    @property
-    def n_threads(self) -> int:
-        """Number of threads of all workers."""
-
-    def part_rows(self, row_bytes: int) -> int:
-        """Return the number of rows of one task."""
-
-    def sent(self, value: object) -> Any:
-        """Return a reference to a value that every worker now has."""
-
-    def submitted(self, function: Callable[..., Any], *arguments: object) -> Any:
-        """Return the future of a call on a worker."""
-
-    def waited(self, future: Any) -> Any:
-        """Return a future's result."""
-
-
 class ScatteredRows(Partitioned):
     """A row source of this machine, with at most two parts for each thread in transit at a time.
 
     Results come back part by part, in the order of the rows.
     """
 
-    def __init__(self, cluster: Senders, source: RowSource) -> None:
+    def __init__(self, cluster: Cluster, source: RowSource) -> None:
         self.cluster, self.source = cluster, source
         self.shape, self.dtype = source.shape, source.dtype
         self.rows, self.take = source.rows, source.take
@@ -95,11 +74,7 @@ class ScatteredRows(Partitioned):
             try:
                 found = self.cluster.waited(future)
             except LostDataError as error:
-                lost += 1
-                if lost == ATTEMPTS:
-                    raise ClusterError(
-                        f"workers were lost {lost} times, with the data that they held ({error})."
-                    ) from error
+                lost = once_more(lost, error)
                 there = self.cluster.sent(work)
                 pending = deque((w, send(w)) for w, _ in pending)
                 continue

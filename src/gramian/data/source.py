@@ -66,19 +66,14 @@ class ArraySource:
                 f"X has shape {X.shape}; expected one row a sample, (n, d). "
                 "Pass X.reshape(-1, 1) for a single feature, X.reshape(1, -1) for a single sample."
             )
-        # Of the sparse formats only CSR reads rows fast. A CSR matrix is not copied.
-        self._X = X.tocsr() if sp.issparse(X) else X
+        #: The rows, in memory or mapped from a file. Of the sparse formats only CSR reads rows fast.
+        self.array: Rows = X.tocsr() if sp.issparse(X) else X
         self._check = isinstance(X, np.memmap) and X.dtype.kind == "f"
 
     @property
     def reads_ahead(self) -> bool:
         """Whether ``row_blocks`` reads the next block in a thread; True for data on disk."""
-        return isinstance(self._X, np.memmap)
-
-    @property
-    def array(self) -> Rows:
-        """The rows themselves, in memory or mapped from a file."""
-        return self._X
+        return isinstance(self.array, np.memmap)
 
     @property
     def row_bytes(self) -> int:
@@ -88,28 +83,28 @@ class ArraySource:
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and features."""
-        return int(self._X.shape[0]), int(self._X.shape[1])
+        return int(self.array.shape[0]), int(self.array.shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the stored numbers."""
-        return np.dtype(self._X.dtype)
+        return np.dtype(self.array.dtype)
 
     def rows(self, where: slice) -> Rows:
         """Return consecutive rows: a view, or for a CSR matrix a copy of these rows."""
-        rows = self._X[where]
+        rows = self.array[where]
         if not isinstance(rows, np.memmap):
             return rows
         return self._checked(np.asarray(rows), range(self.shape[0])[where])
 
     def take(self, indices: IntArray) -> Rows:
         """Return the rows with these indices as a new array; a memmap is read in file order."""
-        if not isinstance(self._X, np.memmap):
-            return self._X[indices]
+        if not isinstance(self.array, np.memmap):
+            return self.array[indices]
         order = np.argsort(indices, kind="stable")
         out = np.empty((len(indices), self.shape[1]), self.dtype)
         for part in row_slices(len(order), TAKE_ROWS):
-            out[order[part]] = self._X[indices[order[part]]]
+            out[order[part]] = self.array[indices[order[part]]]
         return self._checked(out, indices)
 
     def _checked(self, rows: Array, numbers: Sequence[int] | IntArray) -> Array:

@@ -39,8 +39,7 @@ class StoredSource:
             )
 
     def __repr__(self) -> str:
-        names = list(self.storage.names)
-        shown = listed(names, 3, show=str)
+        shown = listed(list(self.storage.names), 3, show=str)
         return f"<rows of {shown}: shape {self.shape}, {self.dtype}>"
 
     @property
@@ -106,15 +105,11 @@ class StoredSource:
     def take(self, indices: IntArray) -> Rows:
         """Return the rows with these indices, in this order, as a new array; read in file order."""
         indices = self._reader.numbers(indices)
-        order = np.argsort(indices, kind="stable")
         if self.storage.sparse:
-            back = np.empty_like(order)
-            back[order] = np.arange(len(order))
-            return self._stacked([part for _, part in self._reader.ascending(indices[order], "rows")])[back]
-        out = np.empty((len(indices), self.shape[1]), self.dtype)
-        for at, part in self._reader.ascending(indices[order], "rows"):
-            out[order[at]] = part
-        return out
+            order = np.argsort(indices, kind="stable")
+            parts = [part for _, part in self._reader.ascending(indices[order], "rows")]
+            return self._stacked(parts)[np.argsort(order)]
+        return self._reader.gathered(indices, "rows", np.empty((len(indices), self.shape[1]), self.dtype))
 
     def _stacked(self, parts: list[Any]) -> Rows:
         if not parts:

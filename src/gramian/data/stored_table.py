@@ -59,7 +59,5 @@ class StoredTable(TableSource):
         if not len(indices):
             return self.columns(slice(0, 1)).slice(0, 0)
         order = np.argsort(indices, kind="stable")
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
         found = join_tables(part for _, part in self._reader.ascending(indices[order], "columns"))
-        return found if (np.diff(order) == 1).all() else found.take(back)
+        return found if (np.diff(order) == 1).all() else found.take(np.argsort(order))

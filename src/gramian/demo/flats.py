@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.compose import make_column_transformer
@@ -13,8 +15,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
 from gramian._typing import Array, Float64Array
-from gramian.demo.results import Result, measure_fit
+from gramian.comparison.peak_memory import PeakMemory
+from gramian.demo.results import Result
 from gramian.tables.regressor import TabularRegressor
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 #: Most flats to make, and the fraction that is held out.
 MOST_ROWS, HELD_OUT = 10_000, 0.2
@@ -75,6 +81,21 @@ def write_csv(path: Path, rows: int) -> None:
     cells = np.column_stack([X, y])
     cells[cells == None] = ""  # noqa: E711 (by elements)
     np.savetxt(path, cells, "%s", ",", header=",".join((*COLUMNS, "price")), comments="", encoding="utf-8")
+
+
+def measure_fit(
+    label: str, model: BaseEstimator, data: Flats, score: Callable[[Array, Array], float]
+) -> Result:
+    """Fit a model, predict, and return times, memory and score of predictions against targets."""
+    with PeakMemory() as memory:
+        start = time.perf_counter()
+        model.fit(data.X, data.y)
+        fitted = time.perf_counter()
+        predicted = model.predict(data.X_test)
+        done = time.perf_counter()
+    return Result(
+        label, len(data.y), score(predicted, data.y_test), fitted - start, done - fitted, memory.growth
+    )
 
 
 def _gramian(memory: str, data: Flats) -> Result:

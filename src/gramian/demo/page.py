@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gramian._files import complete_file
 from gramian.demo.results import Result, table
-from gramian.plotting.canvas import COLOURS, NOTE_SIZE, name_axes
+from gramian.plotting.canvas import COLOURS, name_axes, named_bars
 from gramian.reporting.document import Section, code, document, paragraph
 from gramian.reporting.drawing import Picture, axes, draw_svg
 
@@ -59,21 +59,8 @@ def _bars_of(part: Part) -> list[Picture]:
 
 def _bars(names: Sequence[str], values: Sequence[float], what: str, caption: str) -> Picture:
     figure, ax = axes((6.4, 1.1 + 0.4 * len(names)))
-    places = range(len(names))
     colours = [COLOURS[0], *["#9fb8cc"] * (len(names) - 1)]
-    ax.barh(places, values, 0.7, color=colours)
-    for place, value in zip(places, values, strict=True):
-        ax.annotate(
-            f"{value:.4g}",
-            (value, place),
-            (4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=NOTE_SIZE,
-        )
-    ax.set_yticks(places, list(names))
-    ax.invert_yaxis()
-    ax.grid(False, axis="y")
+    named_bars(ax, names, values, (f"{value:.4g}" for value in values), colours=colours)
     ax.set_xlim(0, 1.15 * max(*values, 1e-9))
     name_axes(ax, what, "")
     return draw_svg(figure, what.capitalize(), caption)

@@ -5,33 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from gramian._budget import format_bytes
-from gramian._typing import Array
-from gramian.comparison.peak_memory import PeakMemory
-from gramian.comparison.quiet_threads import quiet_environment
+from gramian.comparison.quiet_threads import quiet_children
 from gramian.exceptions import GramianError
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-
-class DemoSplit(Protocol):
-    """Interface of a data set with training rows and test rows."""
-
-    @property
-    def X(self) -> Array: ...
-    @property
-    def y(self) -> Array: ...
-    @property
-    def X_test(self) -> Array: ...
-    @property
-    def y_test(self) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -47,21 +28,6 @@ class Result:
     note: str = ""
 
 
-def measure_fit(
-    label: str, model: BaseEstimator, data: DemoSplit, score: Callable[[Array, Array], float]
-) -> Result:
-    """Fit a model, predict, and return times, memory and score of predictions against targets."""
-    with PeakMemory() as memory:
-        start = time.perf_counter()
-        model.fit(data.X, data.y)
-        fitted = time.perf_counter()
-        predicted = model.predict(data.X_test)
-        done = time.perf_counter()
-    return Result(
-        label, len(data.y), score(predicted, data.y_test), fitted - start, done - fitted, memory.growth
-    )
-
-
 def in_own_process(name: str, rows: int, memory: str, out: Path) -> Result:
     """Run a worker of the demo in a process of its own, so that it has its own memory peak."""
     options = ["--worker", name, "--rows", str(rows), "--memory", memory, "--out", str(out)]
@@ -75,9 +41,8 @@ def run_and_read(arguments: Sequence[str], name: str, hint: str) -> dict[str, An
     Its OpenMP threads sleep while they wait, so that other work on the machine does not multiply its seconds.
     Raises ``GramianError``, which begins with ``name`` and ends with ``hint``, if the process fails.
     """
-    done = subprocess.run(
-        [sys.executable, *arguments], stdout=subprocess.PIPE, text=True, check=False, env=quiet_environment()
-    )
+    with quiet_children():
+        done = subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise GramianError(
             f"{name} ended with exit status {done.returncode}; its own message is above. {hint}"

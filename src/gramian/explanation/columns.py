@@ -17,6 +17,8 @@ from gramian.explanation.machines import Machines
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import StoredRows
 from gramian.tables import TableColumns
+from gramian.tables.column import LevelMeans
+from gramian.tables.importance.permutation import column_places
 from gramian.tables.serving import TableServer
 
 #: Numbers of the rows that are predicted at a time, and most of these rows. Chosen by hand.
@@ -37,9 +39,9 @@ def contributions(
     if isinstance(source, StoredRows):
         return None, ()
     if table:
-        names, places = model.columns_.column_names, _places(model.columns_)
+        names, places = model.columns_.column_names, column_places(model.columns_)
         known = None if X_train is None else machines.encoded(X_train)
-        reference = _of_table(model.columns_, known)
+        reference = table_reference(model.columns_, known)
 
         def ready(rows: Array) -> RowSource:
             return ArraySource(np.asarray(model.scaling_.apply(rows)))
@@ -92,21 +94,12 @@ def _occluded(
     return out
 
 
-def _places(columns: TableColumns) -> list[IntArray]:
-    """Return the encoded places of each column of a table, of means of its levels too."""
-    numbers = {column.name: k for k, column in enumerate(columns.columns)}
-    found: list[list[int]] = [[] for _ in columns.columns]
-    for feature in columns.features:
-        found[numbers[feature.column]] += range(feature.places.start, feature.places.stop)
-    return [np.array(each, np.intp) for each in found]
-
-
-def _of_table(columns: TableColumns, known: RowSource | None) -> Float64Array:
+def table_reference(columns: TableColumns, known: RowSource | None) -> Float64Array:
     """Return the encoded reference: medians and no category, or means and most frequent categories."""
     reference = np.zeros(columns.width)
     if known is None:
         # Dates count from their median, which is 0; all places of a group without a category are 0.
-        for column, own in zip(columns.columns, _places(columns), strict=True):
+        for column, own in zip(columns.columns, column_places(columns), strict=True):
             if len(own) and column.varies and column.kind != DATE:
                 reference[own[0]] = column.centre
         return reference
@@ -119,8 +112,9 @@ def _of_table(columns: TableColumns, known: RowSource | None) -> Float64Array:
     for place in columns.two_valued:
         low, high = (ends[place] for ends in columns.ranges)
         reference[place] = high if reference[place] > 0.5 * (low + high) else low
-    for place, means in enumerate(columns.means, columns.width - len(columns.means)):
-        means.write(reference[None, :], place)
+    for place, each in columns.levels:
+        if isinstance(each, LevelMeans):
+            each.write(reference[None, :], place)
     return reference
 
 

@@ -40,7 +40,8 @@ def table_slots(table: TableForm) -> dict[str, str]:
         kept += table.levels[j].tolist()
         numbers = [*table.places[j].tolist(), first, len(kept) - first]
         reals = [real(table.fill[j]), real(table.origin[j])]
-        columns.append(_braced([_c_kind(kind), *map(str, numbers), *reals]) + f" /* {_remark(name)} */")
+        named = kind.upper() if kind in (UNUSED, DAY, CODE, TEXT) else "NUMBER"
+        columns.append(_braced([named, *map(str, numbers), *reals]) + f" /* {_remark(name)} */")
     lookups, values = [], list[float]()
     for each in table.lookups:
         kept = texts if table.kinds[each.column] == TEXT else codes
@@ -95,10 +96,6 @@ class _Curves:
 
 def _braced(words: Iterable[str]) -> str:
     return f"{{{', '.join(words)}}}"
-
-
-def _c_kind(kind: str) -> str:
-    return kind.upper() if kind in (UNUSED, DAY, CODE, TEXT) else "NUMBER"
 
 
 def _remark(name: str) -> str:

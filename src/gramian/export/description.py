@@ -80,7 +80,8 @@ def describe(model: BaseEstimator, name: str) -> Description:
     # The answers of a table are made of the plain values in float64.
     flat = flatten(estimator.model_.predictor_) if of_table else estimator.flat_predictor()
     if scaler is not None:
-        mean, scale = _moments(scaler, flat.n_features)
+        mean = scaler.mean_ if scaler.with_mean else np.zeros(flat.n_features)
+        scale = scaler.scale_ if scaler.with_std else np.ones(flat.n_features)
         flat = flat.after_scaling(mean, scale)
         _warn_if_far(mean / scale if scaler.with_std else 0.0 * mean, flat.dtype)
     kept = (flat.projection, flat.offset, flat.planes, flat.forms, flat.weights)
@@ -108,12 +109,6 @@ def _parts(model: BaseEstimator) -> tuple[StandardScaler | None, Any]:
         return steps[0], steps[1]
     names = ", ".join(type(step).__name__ for step in steps)
     raise InputError(f"A Pipeline of {names} cannot be exported. {WHAT_CAN_BE}")
-
-
-def _moments(scaler: StandardScaler, n_features: int) -> tuple[Array, Array]:
-    mean = scaler.mean_ if scaler.with_mean else np.zeros(n_features)
-    scale = scaler.scale_ if scaler.with_std else np.ones(n_features)
-    return mean, scale
 
 
 def _warn_if_far(mean: Array, dtype: np.dtype[np.floating]) -> None:

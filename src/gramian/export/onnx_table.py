@@ -143,34 +143,14 @@ def _number(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
 
 
 def _day_of_year(graph: Graph, whole: str) -> str:
-    """Return the day of the year, from 0, of whole days since 1970.
-
-    Eras of 400 years have 146,097 days and begin in March.
-    """
-
-    def over(one: str, by: int) -> str:
-        return graph("Div", one, graph.constant([[by]]))
-
-    def times(one: str, by: int) -> str:
-        return graph("Mul", one, graph.constant([[by]]))
-
-    def rest(one: str, by: int) -> str:
-        return graph("Mod", one, graph.constant([[by]]))
-
-    day = graph("Add", graph.cast(whole, np.int64), graph.constant([[719468]]))
-    day = rest(day, 146097)
-    year = graph("Sub", graph("Add", day, over(day, 36524)), graph("Add", over(day, 1460), over(day, 146096)))
-    year = over(year, 365)
-    before = graph("Sub", graph("Add", times(year, 365), over(year, 4)), over(year, 100))
-    from_march = graph("Sub", day, before)
-    zero = graph.constant([[0]])
-    fourth = graph("Equal", rest(year, 4), zero)
-    century = graph("And", graph("Equal", rest(year, 100), zero), graph("Greater", year, zero))
-    leap = graph.cast(graph("And", fourth, graph("Not", century)), np.int64)
-    spring = graph("Add", graph("Add", from_march, graph.constant([[59]])), leap)
-    winter = graph("Sub", from_march, graph.constant([[306]]))
-    found = graph("Where", graph("Less", from_march, graph.constant([[306]])), spring, winter)
-    return graph.cast(found, np.float64)
+    """Return the day of the year, from 0, of whole days since 1970; the calendar repeats after 400 years."""
+    starts = np.arange("2000", "2400", dtype="datetime64[Y]").astype("datetime64[D]").astype(np.int64)
+    knots = np.full((1, 512), np.inf)
+    knots[0, : len(starts)] = starts - starts[0]
+    day = graph("Sub", graph.cast(whole, np.int64), graph.constant(starts[:1, None]))
+    day = graph.cast(graph("Mod", day, graph.constant([[146097]])), np.float64)
+    new_year = graph("Gather", graph.constant(knots.ravel()), _last_not_above(graph, day, knots))
+    return graph("Sub", day, new_year)
 
 
 def _turn(graph: Graph, turns: str) -> str:

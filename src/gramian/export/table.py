@@ -184,7 +184,7 @@ def _levels(column: str, categories: tuple[str, ...], kind: str) -> Array:
     """Return the categories of a column as text or as numbers; an empty array if it is no category."""
     if kind == TEXT:
         for level in categories:
-            if "\0" in level or not _encodes(level):
+            if "\0" in level or level.encode(errors="ignore").decode() != level:
                 raise InputError(
                     f"Column {column!r} has the category {quoted(level)}, which is no text in UTF-8 "
                     "without NUL: exports cannot hold it. Rename it, and train again."
@@ -207,14 +207,6 @@ def _levels(column: str, categories: tuple[str, ...], kind: str) -> Array:
     return levels
 
 
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _maps(model: BaseEstimator) -> tuple[OutputMap, ...]:
     """Return the target's transformation for each output."""
     if hasattr(model, "target_"):
@@ -225,12 +217,9 @@ def _maps(model: BaseEstimator) -> tuple[OutputMap, ...]:
 
 def _back(maps: tuple[OutputMap, ...], fast: FastKernelModel) -> Float64Array:
     """Return the numbers of the maps from the fast model's values to targets."""
-    rows = []
+    rows, most = [], float(np.finfo(np.float64).max)
     for one, spread, centre in zip(maps, fast._spread, fast._center, strict=True):
-        free = one.how == NONE
-        low, high = (-np.finfo(np.float64).max, np.finfo(np.float64).max) if free else (one.low, one.high)
-        if not free:
-            low, high = low - MARGIN, high + MARGIN
+        low, high = (-most, most) if one.how == NONE else (one.low - MARGIN, one.high + MARGIN)
         mean = one.origin if one.scale == 0 else one.mean
         rows.append([spread, centre, low, high, one.scale, mean, one.power, one.unit])
     return np.array(rows, np.float64)

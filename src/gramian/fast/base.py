@@ -268,10 +268,8 @@ class FastKernelModel(KernelEstimator):
         """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
         lessons = {}
         if self.learn in ("auto", "teacher"):
-            taught = teacher(rows)
-            if bounds != (None, None):
-                taught = np.clip(taught, *bounds)
-            lessons["teacher"] = TrainingSet(rows, taught, weights, teacher, *bounds)
+            lesson = TrainingSet(rows, values, weights, teacher, *bounds)
+            lessons["teacher"] = replace(lesson, values=lesson.asked(rows))
         if self.learn in ("auto", "labels"):
             lessons["labels"] = TrainingSet(rows, values, weights, None, *bounds)
         return lessons

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +17,6 @@ from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
 from gramian.fast.stored import stored_teacher
 from gramian.fast.teacher_adapters import function_of, teacher_of
 from gramian.fast.teachers import Translated, class_teacher
-
-if TYPE_CHECKING:
-    pass
 
 
 def compress_rows(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gramian._typing import Array, RowsLike
-from gramian.data.formats.frames import column_labels, frame_kind, opened_frame
+from gramian.data.formats.frames import maker_like, opened_frame
 from gramian.data.names import names_of, places_of, with_columns
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
@@ -32,30 +32,15 @@ def by_name(teacher: BaseEstimator, X: RowsLike, engine: Engine) -> Any:
         places = places_of(names, known, type(teacher).__name__)
     if places is None and libsvm_values(teacher, engine) is not None:
         return teacher
-    form = _frame_form(X, teacher)
+    # scikit-learn's models say whether they learned from rows without names.
+    nameless = hasattr(teacher, "n_features_in_") and not hasattr(teacher, "feature_names_in_")
+    form = None if nameless else maker_like(X)
     if form is not None:
         made = form
         form = made if places is None else lambda rows: with_columns(made(rows), places)
     elif names is not None and known is not None:
         form = partial(_order_columns, places, known if isinstance(teacher, KernelEstimator) else None)
     return teacher if form is None else Translated(teacher, form)
-
-
-def _frame_form(X: Any, teacher: BaseEstimator) -> Callable[[Array], Any] | None:
-    """Return a function from numbers (n, d) to a frame with the columns of X, if X is one.
-
-    None if the teacher learned from rows without names, as scikit-learn's models say.
-    """
-    kind, make = frame_kind(X), cast("Any", type(X))
-    nameless = hasattr(teacher, "n_features_in_") and not hasattr(teacher, "feature_names_in_")
-    if kind is None or nameless:
-        return None
-    if kind == "pandas":
-        return partial(make, columns=X.columns)
-    if kind == "polars":
-        return partial(make, schema=X.columns, orient="row")
-    labels = column_labels(X)
-    return lambda rows: make.from_arrays(list(rows.T.copy()), names=labels)
 
 
 def _order_columns(places: Sequence[int] | None, names: tuple[str, ...] | None, rows: Array) -> Any:

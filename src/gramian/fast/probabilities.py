@@ -109,15 +109,10 @@ class Calibration:
         return answers.log_probabilities(self.log_odds(values, others, boosted))
 
     def log_loss(
-        self,
-        values: Float64Array,
-        codes: IntArray,
-        weights: Array | None,
-        others: Float64Array | None = None,
-        boosted: Float64Array | None = None,
+        self, values: Float64Array, codes: IntArray, weights: Array | None, others: Float64Array | None = None
     ) -> float:
         """Return the mean of −ln P of the classes (n,), by number."""
-        found = self.log_probabilities(values, others, boosted)[np.arange(len(codes)), codes]
+        found = self.log_probabilities(values, others)[np.arange(len(codes)), codes]
         return -float(np.average(found, weights=weights))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gramian._typing import Array, Float64Array, IntArray, RandomState
 from gramian.exceptions import InputError
 from gramian.fast.default_teacher import default_teacher
-from gramian.fast.teacher_adapters import are_chances
+from gramian.fast.teacher_adapters import Chances, are_chances
 from gramian.fast.teachers import LEAST_CHANCE
 from gramian.ridge.ridge import KernelRidge
 
@@ -49,18 +49,9 @@ class StoredNumbers:
             found[new] = self._between.predict(rows[new]).reshape(int(new.sum()), -1)
         return found
 
-
-class StoredChances:
-    """A teacher of stored class probabilities (n, classes) at rows (n, d)."""
-
-    def __init__(
-        self, rows: Float64Array, answers: Float64Array, classes: Array, random_state: RandomState
-    ) -> None:
-        self._numbers, self.classes_ = StoredNumbers(rows, answers, random_state), classes
-
-    def predict_proba(self, rows: Array) -> Float64Array:
-        """Return the stored probabilities of known rows, and modelled ones for others."""
-        found = np.clip(self._numbers.predict(rows), LEAST_CHANCE, None)
+    def chances(self, rows: Array) -> Float64Array:
+        """Return the answers as probabilities of classes, (n, classes)."""
+        found = np.clip(self.predict(rows), LEAST_CHANCE, None)
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
@@ -77,7 +68,12 @@ def stored_teacher(
             f"The stored answers have shape {found.shape}, but X has {len(rows)} rows. Pass one answer for "
             f"each row, in the same order: ({len(rows)},) or ({len(rows)}, outputs)."
         )
-    if found.dtype.kind != "f" and not (y is not None and np.asarray(y).dtype.kind == "f"):
+    numbers_wanted = y is not None and np.asarray(y).dtype.kind == "f"
+
+    def chances(answers: Array, classes: Array) -> Chances:
+        return Chances(StoredNumbers(rows, answers.astype(np.float64), random_state).chances, classes)
+
+    if found.dtype.kind != "f" and not numbers_wanted:
         labels = found.reshape(len(rows), -1)
         if labels.shape[1] != 1:
             raise InputError(
@@ -85,14 +81,13 @@ def stored_teacher(
                 "column. Convert numbers to float: answers.astype(float)."
             )
         classes = np.unique(labels) if y is None else np.unique(np.concatenate([labels[:, 0], np.ravel(y)]))
-        return StoredChances(rows, (labels == classes).astype(np.float64), classes, random_state), True
+        return chances(labels == classes, classes), True
     if not np.isfinite(np.asarray(found, np.float64)).all():
         bad = ~np.isfinite(np.asarray(found, np.float64).reshape(len(rows), -1)).all(axis=1)
         raise InputError(
             f"The stored answers hold NaN or infinity for {int(bad.sum())} of {len(rows)} rows. Drop those "
             "rows from X and from the answers."
         )
-    numbers_wanted = y is not None and np.asarray(y).dtype.kind == "f"
     if are_chances(found) and not numbers_wanted:
         classes = np.arange(found.shape[1]) if y is None else np.unique(y)
         if len(classes) != found.shape[1]:
@@ -100,7 +95,7 @@ def stored_teacher(
                 f"The stored probabilities have {found.shape[1]} columns, but y has {len(classes)} classes. "
                 "Pass one column for each class, in ascending order."
             )
-        return StoredChances(rows, found.astype(np.float64), classes, random_state), True
+        return chances(found, classes), True
     if y is not None and not numbers_wanted:
         raise InputError(
             "y holds class labels, but the stored answers are neither labels nor probabilities. Pass labels, "

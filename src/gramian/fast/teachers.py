@@ -50,11 +50,6 @@ class Translated:
         return self.model(self.form(rows))
 
 
-def plain(model: BaseEstimator) -> Any:
-    """Return the model itself of one that is asked in another form."""
-    return model.model if isinstance(model, Translated) else model
-
-
 def class_teacher(
     model: BaseEstimator, classes: Array, engine: Engine, rows: Array
 ) -> Callable[[Array], Float64Array]:
@@ -223,7 +218,8 @@ def _ask(model: BaseEstimator, ask: Callable[[Array], Any], rows: Array) -> Floa
     except (GramianError, MemoryError):
         raise
     except Exception as error:
-        inner = getattr(plain(model), "function", plain(model))
+        plain = model.model if isinstance(model, Translated) else model
+        inner = getattr(plain, "function", plain)
         name = getattr(inner, "__qualname__", type(inner).__name__).rpartition("<locals>.")[2]
         raise InputError(
             f"The teacher {name} failed on {len(rows)} rows with {type(error).__name__}: "

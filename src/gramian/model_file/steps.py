@@ -36,15 +36,6 @@ OUTPUTS = ("default", "pandas", "polars")
 _ENCODER_PARAMS = ("drop", "sparse_output", "handle_unknown")
 
 
-def refusal(where: str, step: object) -> InputError:
-    """Return the error about a step that a model file cannot hold."""
-    return InputError(
-        f"{where} is a {type(step).__name__}, which a model file cannot hold. It holds "
-        f"{', '.join(KNOWN)}, 'passthrough' and 'drop'. Save the model with pickle, or train on rows that "
-        "are already transformed."
-    )
-
-
 def write_step(where: str, step: BaseEstimator, values: PartRecords) -> dict[str, Any]:
     """Return the description of a fitted step; ``where`` names it in the error for an unknown one."""
     kind = type(step)
@@ -52,7 +43,11 @@ def write_step(where: str, step: BaseEstimator, values: PartRecords) -> dict[str
         inner = [[name, write_step(f"{where}, step {name!r}", one, values)] for name, one in step.steps]
         return {"class": "Pipeline", "steps": inner}
     if kind not in (OneHotEncoder, ColumnTransformer, *(known for known, _ in SCALERS.values())):
-        raise refusal(where, step)
+        raise InputError(
+            f"{where} is a {kind.__name__}, which a model file cannot hold. It holds {', '.join(KNOWN)}, "
+            "'passthrough' and 'drop'. Save the model with pickle, or train on rows that are already "
+            "transformed."
+        )
     check_is_fitted(step)
     stored: dict[str, Any] = {
         "class": kind.__name__,

@@ -102,23 +102,9 @@ class AlphaPathDisplay:
         self.values = -self.scores if is_error else self.scores
         self.is_error, self.score_name, self.chosen = is_error, score_name, chosen
         count = self.scores.shape[1]
-        self.gammas = None if gammas is None else self._shaped("gammas", gammas, (count,))
-        self.n_rows = None if n_rows is None else self._shaped("n_rows", n_rows, (count,))
-        shape = self.scores.shape
-        self.standard_errors, self.degrees_of_freedom = (
-            None if given is None else self._shaped(name, given, shape)
-            for name, given in (
-                ("standard_errors", standard_errors),
-                ("degrees_of_freedom", degrees_of_freedom),
-            )
-        )
-
-    @staticmethod
-    def _shaped(name: str, given: object, shape: tuple[int, ...]) -> Float64Array:
-        values = np.asarray(given, np.float64)
-        if values.shape != shape:
-            raise InputError(f"{name} has shape {values.shape}; expected {shape}, as scores has it.")
-        return values
+        self.gammas, self.n_rows = _shaped("gammas", gammas, (count,)), _shaped("n_rows", n_rows, (count,))
+        self.standard_errors = _shaped("standard_errors", standard_errors, self.scores.shape)
+        self.degrees_of_freedom = _shaped("degrees_of_freedom", degrees_of_freedom, self.scores.shape)
 
     @classmethod
     def from_estimator(cls, model: KernelRidgeCV, *, output: int = 0, ax: Axes | None = None) -> Self:
@@ -211,9 +197,7 @@ class AlphaPathDisplay:
             order = [k for k in range(len(colours)) if k != best]
             order = order if best is None else [best, *order]
             texts = [f"gamma {text_of(self.gammas[k])}" for k in order]
-            dark = [
-                c if k == best else QUIET for k, c in zip(order, (colours[k] for k in order), strict=True)
-            ]
+            dark = [colours[k] if k == best else QUIET for k in order]
             label_curves(self.ax_, texts, [(alphas, values[:, k]) for k in order], dark)
         lift = self._draw_freedom(alphas)
         caption(self.ax_, self._title(), self._note(), lift=lift)
@@ -291,6 +275,15 @@ class AlphaPathDisplay:
         if self._dropped.any() and self.n_rows is not None:
             notes.append(f"dashed: dropped on a part of the {int(self.n_rows.max()):,} rows")
         return "; ".join(notes)
+
+
+def _shaped(name: str, given: ArrayLike | None, shape: tuple[int, ...]) -> Float64Array | None:
+    if given is None:
+        return None
+    values = np.asarray(given, np.float64)
+    if values.shape != shape:
+        raise InputError(f"{name} has shape {values.shape}; expected {shape}, as scores has it.")
+    return values
 
 
 def _named(model: KernelRidgeCV) -> tuple[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -38,6 +39,8 @@ MARK_SIZES = (6.2, 5.8, 7.0, 5.6, 7.0, 7.8, 7.6, 7.0, 7.0, 10.0)
 INK, QUIET, FAINT = "#2b2b2b", "#666666", "#e4e4e4"
 #: Text sizes in points: titles, labels and notes.
 TITLE_SIZE, LABEL_SIZE, NOTE_SIZE = 11.0, 10.0, 9.0
+#: Longest name of a bar in letters; longer names end in an ellipsis.
+LETTERS = 32
 
 
 def pyplot(display: str) -> Any:
@@ -111,6 +114,45 @@ def name_axes(ax: Axes, x: str, y: str) -> None:
     ax.set_ylabel(y, fontsize=LABEL_SIZE, color=INK)
 
 
+def cut(name: str, width: int = 14) -> str:
+    """Return a name of at most ``width`` letters; a longer one ends in an ellipsis."""
+    return name if len(name) <= width else name[: width - 1] + "…"
+
+
+def named_bars(
+    ax: Axes,
+    names: Sequence[str],
+    values: Sequence[float] | Array,
+    texts: Iterable[str],
+    *,
+    colours: str | list[str] = COLOURS[0],
+    ends: Array | None = None,
+) -> Any:
+    """Draw bars, the first on top, with a name before and a text behind each; return the bars.
+
+    ``ends`` are where the texts stand, by default the ends of the bars.
+    """
+    levels, ends = np.arange(len(names)), np.asarray(values if ends is None else ends)
+    tidy(ax)
+    bars = ax.barh(levels, values, height=0.72, color=colours, zorder=2)
+    for level, end, text in zip(levels, ends, texts, strict=True):
+        ax.annotate(
+            text,
+            (end, level),
+            (4.0 if end >= 0 else -4.0, 0.0),
+            textcoords="offset points",
+            ha="left" if end >= 0 else "right",
+            va="center",
+            fontsize=NOTE_SIZE,
+            color=INK,
+        )
+    ax.set_yticks(levels, [cut(name, LETTERS) for name in names])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(False, axis="y")
+    return bars
+
+
 def colour_and_mark(k: int) -> tuple[str, str]:
     """Return the colour and the mark of curve k; the first hundred differ.
 
@@ -120,20 +162,11 @@ def colour_and_mark(k: int) -> tuple[str, str]:
     return COLOURS[k % len(COLOURS)], MARKS[(k + k // len(COLOURS)) % len(MARKS)]
 
 
-def contrast_on_white(colour: str) -> float:
-    """Return the contrast of a colour "#rrggbb" with white, from 1 to 21 (WCAG 2).
-
-    >>> contrast_on_white("#ffffff"), round(contrast_on_white("#000000"), 6)
-    (1.0, 21.0)
-    """
-    return float(1.05 / (_linear(colour) @ LUMINANCE + 0.05))
-
-
 def text_colour(colour: str) -> str:
     """Return a colour, darkened if text in it would be hard to read on white.
 
-    >>> text_colour("#0070b8"), contrast_on_white(text_colour("#cc8500")) >= READABLE
-    ('#0070b8', True)
+    >>> text_colour("#0070b8"), text_colour("#cc8500")
+    ('#0070b8', '#a46a00')
     """
     wanted = 1.05 / READABLE - 0.05
     luminance = float(_linear(colour) @ LUMINANCE)

@@ -92,10 +92,8 @@ def members(names: Sequence[str]) -> dict[str, IntArray]:
     >>> members(["a", "b", "a"])
     {'a': array([0, 2]), 'b': array([1])}
     """
-    found: dict[str, list[int]] = {}
-    for k, name in enumerate(names):
-        found.setdefault(name, []).append(k)
-    return {name: np.asarray(numbers, np.intp) for name, numbers in found.items()}
+    every = np.array(names, object)
+    return {name: np.flatnonzero(every == name) for name in dict.fromkeys(names)}
 
 
 def draw_curves(
@@ -133,9 +131,6 @@ def pareto_front(cost: Array, error: Array) -> IntArray:
     array([0, 1])
     """
     cost, error = np.asarray(cost, np.float64), np.asarray(error, np.float64)
-    best, front = np.inf, []
-    for k in np.lexsort((error, cost)):
-        if error[k] < best:
-            best = float(error[k])
-            front.append(k)
-    return np.asarray(front, np.intp)
+    order = np.lexsort((error, cost))
+    best = np.minimum.accumulate(np.append(np.inf, error[order]))
+    return order[error[order] < best[:-1]]

@@ -72,16 +72,11 @@ class ErrorMemoryDisplay:
                 raise InputError(f"{key} holds NaN or infinity. Pass finite numbers, or leave the point out.")
         if (found["nbytes"] <= 0).any():
             raise InputError("nbytes holds a number that is not positive. Pass the bytes of each matrix.")
-        order = np.concatenate(
-            [
-                numbers[np.argsort(found["nbytes"][numbers], kind="stable")]
-                for numbers in members(names).values()
-            ]
-        )
+        own = [k[np.argsort(found["nbytes"][k], kind="stable")] for k in members(names).values()]
+        order = np.concatenate(own)
         self.names = [names[k] for k in order]
         self.nbytes, self.errors = found["nbytes"][order], found["errors"][order]
-        self.low = found["low"][order] if ends else None
-        self.high = found["high"][order] if ends else None
+        self.low, self.high = (found[end][order] if ends else None for end in ("low", "high"))
         self.n_rows = n_rows
 
     @classmethod

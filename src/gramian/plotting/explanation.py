@@ -11,7 +11,7 @@ from gramian._checks import whole_number
 from gramian._typing import Float64Array, RowsLike
 from gramian.exceptions import InputError
 from gramian.explanation import Explanation, explain
-from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, pyplot, tidy
+from gramian.plotting.canvas import COLOURS, INK, LETTERS, caption, cut, name_axes, named_bars, pyplot
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 #: Height in inches of a bar, and of everything around the bars. Chosen by hand.
 BAR, FRAME = 0.3, 1.6
-#: Longest name in letters; longer names end in an ellipsis.
-LETTERS = 30
 
 
 class ExplanationDisplay:
@@ -127,7 +125,7 @@ class ExplanationDisplay:
                     f"plt.subplots(1, {panels})[1], or None for a new figure."
                 )
             self.figure_ = self.axes_[0].figure
-        label = f" for {_short(one.labels[0])}" if one.labels else ""
+        label = f" for {cut(one.labels[0], LETTERS)}" if one.labels else ""
         _bars(self.axes_[0], self.names, self.values)
         caption(
             self.axes_[0],
@@ -143,33 +141,12 @@ class ExplanationDisplay:
 
 
 def _bars(ax: Axes, names: Sequence[str], values: Sequence[float] | Float64Array) -> None:
-    levels = np.arange(len(names))
-    tidy(ax)
     colours = [COLOURS[0] if value >= 0 else COLOURS[1] for value in values]
-    ax.barh(levels, values, height=0.72, color=colours, zorder=2)
+    named_bars(ax, names, values, (f"{value:+.3g}" for value in values), colours=colours)
     ax.axvline(0.0, color=INK, linewidth=0.8, zorder=3)
-    for level, value in zip(levels, values, strict=True):
-        ax.annotate(
-            f"{value:+.3g}",
-            (value, level),
-            (4.0 if value >= 0 else -4.0, 0.0),
-            textcoords="offset points",
-            ha="left" if value >= 0 else "right",
-            va="center",
-            fontsize=NOTE_SIZE,
-            color=INK,
-        )
-    ax.set_yticks(levels, [_short(name) for name in names])
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    ax.grid(False, axis="y")
     # Leave room for the numbers at the ends of the bars.
     low, high = min(0.0, *values), max(0.0, *values)
     span = (high - low) or 1.0
     ax.set_xlim(
         low - (0.22 * span if low < 0 else 0.02 * span), high + (0.22 * span if high > 0 else 0.02 * span)
     )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LETTERS else name[: LETTERS - 1] + "…"

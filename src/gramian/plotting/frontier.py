@@ -196,16 +196,8 @@ class FrontierDisplay:
                 names.append(name)
                 costs.append(float(price))
                 errors.append(_error(y, np.asarray(predicted), classed, name))
-        return cls(
-            names,
-            costs,
-            errors,
-            cost_name=cost_name,
-            error_name=MISCLASSIFIED if classed else UNEXPLAINED,
-            cost_unit=cost_unit,
-            error_unit="%" if classed else "",
-            title=title,
-        ).plot(ax, log=log)
+        named = {"cost_name": cost_name, "cost_unit": cost_unit, "title": title}
+        return cls(names, costs, errors, **_error_axis(classed), **named).plot(ax, log=log)
 
     @classmethod
     def from_estimators(
@@ -260,16 +252,8 @@ class FrontierDisplay:
             names.append(name)
             costs.append(float(np.median(seconds)) / len(predicted))
             errors.append(_error(np.asarray(y), predicted, classed, name))
-        return cls(
-            names,
-            costs,
-            errors,
-            cost_name="Time to predict a row, in a batch",
-            error_name=MISCLASSIFIED if classed else UNEXPLAINED,
-            cost_unit="s",
-            error_unit="%" if classed else "",
-            title=title,
-        ).plot(ax, log=log)
+        named = {"cost_name": "Time to predict a row, in a batch", "cost_unit": "s", "title": title}
+        return cls(names, costs, errors, **_error_axis(classed), **named).plot(ax, log=log)
 
     def plot(self, ax: Axes | None = None, *, log: bool = True) -> Self:
         """Draw curves and front.
@@ -294,6 +278,11 @@ class FrontierDisplay:
         self.front_.set_label("_Pareto front")
         self.lines_ = draw_curves(axes, self.names, self.cost, self.error, beside=[(x, y)])
         return self
+
+
+def _error_axis(classed: bool) -> dict[str, str]:
+    """Return name and unit of the axis of errors."""
+    return {"error_name": MISCLASSIFIED if classed else UNEXPLAINED, "error_unit": "%" if classed else ""}
 
 
 def _staircase(cost: Array, error: Array, right: float, top: float) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import numbers_of, whole_number
 from gramian._typing import Float64Array, IntArray
 from gramian.exceptions import InputError
-from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, panel, pyplot, tidy
+from gramian.plotting.canvas import INK, caption, name_axes, named_bars, panel, pyplot
 from gramian.plotting.scales import scale_axis, text_of
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 #: Height in inches of a bar, and of everything around the bars.
 BAR, FRAME = 0.27, 1.5
-#: Longest name in letters; longer names end in an ellipsis.
-LETTERS = 32
 #: A fraction below this is written as "less than" this.
 LEAST = 1e-3
 
@@ -132,28 +130,15 @@ class ImportanceDisplay:
         ax : axes to draw on; None for a new figure.
         """
         shown = self.importances[self.order]
-        levels = np.arange(len(shown))
         self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.4, FRAME + BAR * len(shown)))
         axes = self.ax_
-        tidy(axes)
+        names = [self.feature_names[j] for j in self.order]
         spread = np.zeros(len(shown)) if self.errors is None else self.errors[self.order]
-        self.bars_ = axes.barh(levels, shown, height=0.72, color=COLOURS[0], zorder=2)
+        texts = (_percent(float(share)) for share in shown)
+        self.bars_ = named_bars(axes, names, shown, texts, ends=shown + spread)
         if self.errors is not None:
+            levels = np.arange(len(shown))
             axes.errorbar(shown, levels, xerr=spread, fmt="none", ecolor=INK, elinewidth=1.0, zorder=3)
-        for level, share, error in zip(levels, shown, spread, strict=True):
-            axes.annotate(
-                _percent(float(share)),
-                (share + error, level),
-                (4.0, 0.0),
-                textcoords="offset points",
-                va="center",
-                fontsize=NOTE_SIZE,
-                color=INK,
-            )
-        axes.set_yticks(levels, [_short(self.feature_names[j]) for j in self.order])
-        axes.set_ylim(len(shown) - 0.4, -0.6)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(False, axis="y")
         # Leave room for the number at the longest bar; the axis is empty if all importances are 0.
         scale_axis(axes, "x", (0.0, 1.15 * float((shown + spread).max()) or 1.0), unit="%", log=False)
         name_axes(axes, "Share of the importances", "")
@@ -196,7 +181,3 @@ def _names(given: Iterable[object] | None, count: int) -> list[str]:
 def _percent(share: float) -> str:
     """Format a fraction as per cent, with at most a tenth: further digits would suggest false precision."""
     return "under 0.1 %" if 0.0 < share < LEAST else text_of(share, "%")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LETTERS else name[: LETTERS - 1] + "…"

@@ -91,25 +91,21 @@ _Place = tuple[Float64Array, float, tuple[int, tuple[int, int], float]]
 
 
 def _places(path: Float64Array, extent: tuple[float, float]) -> list[_Place]:
-    width, height = extent
     last = len(path) - 1
     anchors = sorted({round(t) for t in np.linspace(0, last, min(len(path), ANCHORS))}, reverse=True)
     found = []
     for rank, i in enumerate(anchors):
         for ring, gap in enumerate(RINGS):
             for direction in _DIRECTIONS:
-                x, y = path[i] + _offset(direction, gap)
-                x0 = x - (0.0, 0.5, 1.0)[1 - direction[0]] * width if direction[0] != 1 else x
-                y0 = y - (0.0, 0.5, 1.0)[1 - direction[1]] * height if direction[1] != 1 else y
-                box = np.array([x0, y0, x0 + width, y0 + height])
+                corner = path[i] + _offset(direction, gap) - 0.5 * (1.0 - np.array(direction)) * extent
+                box = np.concatenate([corner, corner + extent])
                 found.append((box, FAR * ring + NOT_LAST * rank, (i, direction, gap)))
     return found
 
 
 def _offset(direction: tuple[int, int], gap: float) -> Float64Array:
     # Offsets lie on a circle, so that a diagonal label is no farther away than a horizontal one.
-    length = np.hypot(*direction)
-    return np.array([direction[0] * gap / length, direction[1] * gap / length])
+    return np.array(direction) * gap / np.hypot(*direction)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import whole_number
 from gramian._typing import Array, Float64Array, RowsLike
-from gramian.data.formats.frames import frame_kind
+from gramian.data.formats.frames import frame_kind, maker_like
 from gramian.exceptions import InputError, did_you_mean
 from gramian.plotting.canvas import COLOURS, INK, caption, name_axes, padded, panel, pyplot, tidy
 from gramian.plotting.scales import scale_axis
@@ -139,7 +139,8 @@ class PosteriorDisplay:
         grid = np.linspace(*padded(values[:, column], log=False, share=0.05), n_points)
         at = np.tile(np.median(values, axis=0), (n_points, 1))
         at[:, column] = grid
-        asked = _like(X, at)
+        make = maker_like(X)  # models check the names of columns
+        asked = at if make is None else make(at)
         options = {"include_noise": True} if include_noise else {}
         mean, std = (_one(found, output) for found in model.predict(asked, return_std=True, **options))
         samples = None
@@ -320,16 +321,3 @@ def _one(values: ArrayLike, output: int) -> Array:
     if isinstance(output, bool) or not isinstance(output, numbers.Integral) or not 0 <= output < count:
         raise InputError(f"output={output!r} is none of the {count}. Give a number from 0 to {count - 1}.")
     return values if values.ndim == 1 else values[:, output]
-
-
-def _like(X: Any, rows: Float64Array) -> Any:
-    """Return rows as a data frame with the columns of X if X is one, since models check column names."""
-    kind = frame_kind(X)
-    if kind == "pandas":
-        return type(X)(rows, columns=X.columns)
-    if kind == "polars":
-        return type(X)(rows, schema=list(X.columns), orient="row")
-    if kind == "Arrow":
-        names = list(X.schema.names)
-        return type(X).from_pydict({name: rows[:, j] for j, name in enumerate(names)})
-    return rows

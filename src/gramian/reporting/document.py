@@ -48,11 +48,6 @@ class Section:
     html: str = ""
     pictures: Sequence[Picture] = ()
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to show."""
-        return not self.html and not self.pictures
-
 
 def document(
     name: str,
@@ -75,7 +70,7 @@ def document(
         f'<div class="tiles">{"".join(boxes)}</div>',
     ]
     for section in sections:
-        if section.empty:
+        if not (section.html or section.pictures):
             continue
         parts.append(f"<h2>{escape(section.title)}</h2>{section.html}")
         if section.pictures:

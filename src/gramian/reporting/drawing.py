@@ -46,8 +46,3 @@ def draw_svg(figure: Figure, title: str, caption: str) -> Picture:
         figure.savefig(out, format="svg", dpi=150, metadata={"Date": None}, facecolor="white")
     address = "data:image/svg+xml;base64," + base64.b64encode(out.getvalue()).decode("ascii")
     return Picture(title, caption, address)
-
-
-def cut(name: str, width: int = 14) -> str:
-    """Return a name short enough for a tick label."""
-    return name if len(name) <= width else name[: width - 1] + "…"

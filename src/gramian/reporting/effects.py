@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from gramian._typing import Array, Float64Array
-from gramian.plotting.canvas import COLOURS, NOTE_SIZE, name_axes
-from gramian.reporting.drawing import Picture, axes, cut, draw_svg
+from gramian.plotting.canvas import COLOURS, NOTE_SIZE, cut, name_axes
+from gramian.reporting.drawing import Picture, axes, draw_svg
 from gramian.reporting.inspected import Inspected, InspectedColumn
 from gramian.summary import Grid, short
 

@@ -20,6 +20,7 @@ from gramian.kernels.precomputed import StoredRows
 from gramian.reporting.judging import named_columns
 from gramian.tables import EncodedRows
 from gramian.tables.classifier import TabularClassifier
+from gramian.tables.column import LevelMeans
 from gramian.tables.input import checked_table
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.serving import TableServer
@@ -152,15 +153,12 @@ def _of_table(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Inspected
         if isinstance(model, TabularClassifier):
             found = np.asarray(model.model_.predict_proba(scaled))
             return found[:, 1:] if found.shape[1] == 2 else found
-        values, target = np.reshape(model.model_.predict(scaled), (len(changed), -1)), model.target_
-        found = np.asarray(target.backward(values if target.many else values[:, 0]), np.float64)
-        return found.reshape(len(changed), -1)
+        return np.asarray(
+            model.target_.backward(np.reshape(model.model_.predict(scaled), (len(changed), -1)))
+        )
 
     used, shares = [], []
-    means = {
-        each.column: (place, each)
-        for place, each in enumerate(columns.means, columns.width - len(columns.means))
-    }
+    means = {each.column: (place, each) for place, each in columns.levels if isinstance(each, LevelMeans)}
     for j, column in enumerate(columns.columns):
         features = [f for f in columns.features if f.column == column.name]
         if not features or (column.kind != CATEGORY and not column.varies):

@@ -13,15 +13,14 @@ from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import BlockSizes
 from gramian.compression.plan import Plan
-from gramian.estimator.base import KernelEstimator
 from gramian.estimator.summaries import Evidence
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
 from gramian.plotting.alpha_path import AlphaPathDisplay
-from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, name_axes, padded
+from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, cut, name_axes, padded
 from gramian.plotting.importance import ImportanceDisplay
 from gramian.plotting.scales import scale_axis, text_of
-from gramian.reporting.drawing import Picture, axes, cut, draw_svg
+from gramian.reporting.drawing import Picture, axes, draw_svg
 from gramian.reporting.judging import Judgement, behind
 from gramian.reporting.prediction_pictures import of_predictions
 from gramian.ridge.cross_validation import KernelRidgeCV
@@ -46,18 +45,18 @@ def pictures_of(model: BaseEstimator, judged: Judgement | None, *, seed: int = 0
     if judged is not None:
         yield from of_predictions(judged, last, seed)
     yield from of_importances(last)
-    last, stated = stated_by(last)
+    yield from of_path(next(iter(behind(last)), last))
+    yield from of_inside(last, seed)
+
+
+def of_inside(model: BaseEstimator, seed: int) -> Iterator[Picture]:
+    """Yield blocks, spectrum and phases of a model, or of the first of those behind a model of tables."""
+    last = next(iter(behind(model)), model)
+    stated = last._evidence()
     yield from of_blocks(stated.blocks)
     yield from of_spectrum(last, stated, seed)
-    yield from of_path(last)
     if stated.plan is not None:
         yield from of_phases(stated.plan)
-
-
-def stated_by(model: BaseEstimator) -> tuple[KernelEstimator, Evidence]:
-    """Return the model, or the first of those behind a model of tables, and what it states about itself."""
-    last = next(iter(behind(model)), model)
-    return last, last._evidence()
 
 
 def of_path(model: BaseEstimator) -> Iterator[Picture]:

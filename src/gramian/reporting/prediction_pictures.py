@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +10,8 @@ from scipy.special import ndtri
 
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
-from gramian.plotting.canvas import COLOURS, INK, name_axes
-from gramian.reporting.drawing import Picture, axes, cut, draw_svg
+from gramian.plotting.canvas import COLOURS, INK, cut, name_axes
+from gramian.reporting.drawing import Picture, axes, draw_svg
 from gramian.reporting.judging import Judgement
 
 if TYPE_CHECKING:
@@ -125,24 +125,23 @@ def _residuals(residuals: Float64Array) -> Picture:
 def _coverage(scores: Float64Array) -> Picture:
     """Draw the share of true values inside the intervals of a Gaussian process."""
     covered = np.array([np.mean(abs(scores) <= ndtri(0.5 + level / 2)) for level in LEVELS])
+    at = float(np.mean(abs(scores) <= ndtri(0.975)))
+    return _shares(LEVELS, covered, f"95 % intervals hold {at:.1%} of the true values.")
+
+
+def _shares(levels: Sequence[float] | Array, shares: Sequence[float] | Array, caption: str) -> Picture:
     figure, ax = axes()
     ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, linestyle="--")
-    ax.plot(LEVELS, covered, color=BLUE, linewidth=1.6, marker="o", markersize=3)
+    ax.plot(levels, shares, color=BLUE, linewidth=1.6, marker="o", markersize=3)
     name_axes(ax, "level of the interval", "share of true values in it")
-    at = float(np.mean(abs(scores) <= ndtri(0.975)))
-    return draw_svg(figure, "Coverage of the intervals", f"95 % intervals hold {at:.1%} of the true values.")
+    return draw_svg(figure, "Coverage of the intervals", caption)
 
 
 def of_shares(judged: Judgement) -> Iterator[Picture]:
     """Yield the coverage of the intervals of a model of tables."""
     if len(judged.coverage) > 1:
-        levels, shares = zip(*judged.coverage.items(), strict=True)
-        figure, ax = axes()
-        ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, linestyle="--")
-        ax.plot(levels, shares, color=BLUE, linewidth=1.6, marker="o", markersize=4)
-        name_axes(ax, "level of the interval", "share of true values in it")
         told = ", ".join(f"{level:.0%} hold {share:.1%}" for level, share in judged.coverage.items())
-        yield draw_svg(figure, "Coverage of the intervals", f"Intervals of {told}.")
+        yield _shares(list(judged.coverage), list(judged.coverage.values()), f"Intervals of {told}.")
 
 
 def of_trials(model: BaseEstimator) -> Iterator[Picture]:

@@ -32,7 +32,7 @@ from gramian.reporting.effects import of_effects, segments
 from gramian.reporting.inspected import rows_to_inspect
 from gramian.reporting.judging import Judgement, judge
 from gramian.reporting.model_page import both_sides, judged_facts, tiles_of
-from gramian.reporting.pictures import of_blocks, of_importances, of_path, of_phases, of_spectrum, stated_by
+from gramian.reporting.pictures import of_importances, of_inside, of_path
 from gramian.reporting.prediction_pictures import of_predictions, of_shares, of_trials
 from gramian.summary.html import facts_table, grid_table
 from gramian.tables.serving import TableServer
@@ -104,8 +104,8 @@ def report(
             "What was chosen, and how sure that is", both_sides(summary), [*of_trials(model), *of_path(model)]
         ),
         Section("What the model looks at", "", list(of_importances(model))),
-        *_about_rows(model, X, y, judged, rng),
-        Section("Inside", "", [*_inside(model, seed)]),
+        *_about_rows(model, X, judged, rng),
+        Section("Inside", "", [*of_inside(model, seed)]),
         Section("How to reproduce it", reproduction(model)),
     ]
     subtitle = f"report of a fitted model, gramian {_version()}"
@@ -152,7 +152,7 @@ def _scores(model: BaseEstimator, judged: Judgement | None, seed: int) -> tuple[
 
 
 def _about_rows(
-    model: BaseEstimator, X: RowsLike | None, y: ArrayLike, judged: Judgement | None, rng: np.random.Generator
+    model: BaseEstimator, X: RowsLike | None, judged: Judgement | None, rng: np.random.Generator
 ) -> Iterator[Section]:
     """Yield effects of columns, errors by segment, and an explained prediction."""
     if judged is None or X is None:
@@ -203,14 +203,6 @@ def _explanation_picture(model: BaseEstimator, X: Any, number: int, *, worst: bo
     display = ExplanationDisplay(found).plot(figure.subplots(1, count))
     which = "The row with the largest error" if worst else "A row drawn at random"
     return draw_svg(display.figure_, f"Row {number:,}", f"{which}: the points most like it, and its columns.")
-
-
-def _inside(model: BaseEstimator, seed: int) -> Iterator[Picture]:
-    last, stated = stated_by(model)
-    yield from of_blocks(stated.blocks)
-    yield from of_spectrum(last, stated, seed)
-    if stated.plan is not None:
-        yield from of_phases(stated.plan)
 
 
 def reproduction(model: BaseEstimator) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -15,7 +17,7 @@ WIDE = 7
 
 def renderable(summary: Summary) -> RenderableType:
     """Return facts, warnings, tables and note, stacked for rich. No text is interpreted as markup."""
-    parts: list[RenderableType] = [plain(summary.title, style="bold"), _facts(summary.facts)]
+    parts: list[RenderableType] = [plain(summary.title, style="bold"), facts_table(summary.facts)]
     parts += [plain(f"Warning: {text}", style="yellow") for text in summary.warnings]
     for grid in summary.grids:
         parts += [Text(), plain(grid.title, style="bold"), table(grid)]
@@ -41,7 +43,8 @@ def table(grid: Grid) -> RenderableType:
     return Group(drawn, plain(grid.note, style="dim")) if grid.note else drawn
 
 
-def _facts(facts: tuple[tuple[str, str], ...]) -> RenderableType:
+def facts_table(facts: Iterable[tuple[str, str]]) -> RenderableType:
+    """Return pairs of a name and a text as a rich table without headings."""
     drawn = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     drawn.add_column(no_wrap=True, style="dim")
     drawn.add_column(overflow="fold")

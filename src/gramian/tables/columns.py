@@ -350,11 +350,6 @@ def _warn(columns: Sequence[Column], tallies: Sequence[ColumnStatistics]) -> Non
         )
 
 
-def _others(names: Sequence[str], shown: int = 1) -> str:
-    rest = len(names) - shown
-    return f" ({rest} more like it)" if rest > 0 else ""
-
-
 def _reasons(columns: Sequence[Column]) -> str:
     texts = {
         CONSTANT: "constant",

@@ -143,16 +143,12 @@ def compressed_regressor(
     model: BaseEstimator, X: RowsLike, y: ArrayLike | None, cost: object, options: dict[str, Any]
 ) -> FastTabularRegressor:
     """Return a fast regressor that replaces a tabular one; see its ``compress``."""
-    source, numbers, seed = _lesson(model, X)
+    source, numbers, rows, options = _lesson(model, X, options)
     given = None
     if y is not None:
         targets = NumberTargets(y, source.shape[0])
         own = np.asarray(targets[slice(0, source.shape[0])])[numbers]
         given = model.target_.forward(own if model.target_.many else own[:, 0])
-    rows = np.asarray(source.take(numbers), np.float64)
-    options = {"random_state": seed, "n_jobs": model.n_jobs, **options}
-    if options.get("unlabelled") is not None:
-        options["unlabelled"] = model.transform_rows(options["unlabelled"])
     fast = FastTabularRegressor.in_place_of(model, compress_rows(model.model_, rows, given, cost, options))
     fast.target_, fast._flat = model.target_, model._flat
     return fast
@@ -162,8 +158,7 @@ def compressed_classifier(
     model: BaseEstimator, X: RowsLike, y: ArrayLike | None, cost: object, options: dict[str, Any]
 ) -> FastTabularClassifier:
     """Return a fast classifier that replaces a tabular one; see its ``compress``."""
-    source, numbers, seed = _lesson(model, X)
-    rows = np.asarray(source.take(numbers), np.float64)
+    source, numbers, rows, options = _lesson(model, X, options)
     labels = model.model_.predict(rows)
     if y is not None:
         targets = ClassTargets(y, source.shape[0], model.classes_)
@@ -176,9 +171,6 @@ def compressed_classifier(
             f"{'the model' if y is None else 'y'}), so a fast model could not predict it. Pass rows of all "
             "classes, for example the training rows."
         )
-    options = {"random_state": seed, "n_jobs": model.n_jobs, **options}
-    if options.get("unlabelled") is not None:
-        options["unlabelled"] = model.transform_rows(options["unlabelled"])
     learn = options.pop("learn", "teacher" if y is None else "auto")
     student = compress_rows(model.model_, rows, labels, cost, options | {"learn": learn})
     fast = FastTabularClassifier.in_place_of(model, student)
@@ -186,11 +178,16 @@ def compressed_classifier(
     return fast
 
 
-def _lesson(model: BaseEstimator, X: RowsLike) -> tuple[RowSource, IntArray, int]:
-    """Return the encoded rows, the numbers of the rows to learn from, and a seed."""
+def _lesson(
+    model: BaseEstimator, X: RowsLike, options: dict[str, Any]
+) -> tuple[RowSource, IntArray, Float64Array, dict[str, Any]]:
+    """Return the encoded rows, numbers and values of those to learn from, and the fast model's options."""
     source = encoded_rows(model, X)
     n, d = source.shape
     rng = as_generator(model.random_state)
     most = max(2, parse_bytes(model.memory_budget) // (8 * COPIES * max(d, 1)))
     numbers = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
-    return source, numbers, seed_for_sklearn(rng)
+    options = {"random_state": seed_for_sklearn(rng), "n_jobs": model.n_jobs, **options}
+    if options.get("unlabelled") is not None:
+        options["unlabelled"] = model.transform_rows(options["unlabelled"])
+    return source, numbers, np.asarray(source.take(numbers), np.float64), options

@@ -16,12 +16,12 @@ TAIL = 0.5
 
 def mean(x: Float64Array, weights: Float64Array | None = None) -> float:
     """Return the weighted mean."""
-    return float(np.mean(x) if weights is None else np.average(x, weights=weights))
+    return float(np.average(x, weights=weights))
 
 
 def variance(x: Float64Array, weights: Float64Array | None = None) -> float:
     """Return the weighted variance."""
-    return float(np.var(x)) if weights is None else mean((x - mean(x, weights)) ** 2, weights)
+    return mean((x - mean(x, weights)) ** 2, weights)
 
 
 def centred_ranks(targets: Float64Array, weights: Float64Array | None = None) -> Float64Array:

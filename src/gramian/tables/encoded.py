@@ -40,11 +40,12 @@ class EncodedRows:
 
     def __init__(self, columns: TableColumns, X: RowsLike, own: Float64Array | None = None) -> None:
         self._own = own
-        self.columns, self._given, self._table = columns, X, as_table(X)
-        self._order = columns.order(self._table)
+        self.columns, self._given, self.table = columns, X, as_table(X)
+        #: Each column's place in the table.
+        self.order = columns.order(self.table)
         source = X if frame_kind(X) is None and isinstance(X, RowSource | TableSource) else None
         #: Bytes of an encoded row, and about as much for the cells that it is made from.
-        self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * self._table.shape[1]
+        self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * self.table.shape[1]
         self.row_bytes += getattr(source, "row_bytes", 0)
         self.reads_ahead: bool = getattr(source, "reads_ahead", False)
         self.read_bytes: int = getattr(source, "read_bytes", 0)
@@ -58,19 +59,9 @@ class EncodedRows:
         return EncodedRows(columns, self._given, own)
 
     @property
-    def table(self) -> TableSource:
-        """The table that is encoded."""
-        return self._table
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """Each column's place in the table."""
-        return self._order
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and encoded columns."""
-        return self._table.shape[0], self.columns.width
+        return self.table.shape[0], self.columns.width
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -101,7 +92,7 @@ class EncodedRows:
 
     def _encoded(self, where: slice | IntArray, n: int) -> FloatArray:
         out = np.zeros((n, self.shape[1]), self.dtype)
-        step = self._table.block_rows
+        step = self.table.block_rows
         for start in range(0, n, step):
             stop = min(n, start + step)
             rows: slice | IntArray
@@ -109,7 +100,7 @@ class EncodedRows:
                 rows = slice(where.start + start, where.start + stop)
             else:
                 rows = where[start:stop]
-            self.columns.encode_block(self._table.block(rows), self._order, rows, out[start:stop])
+            self.columns.encode_block(self.table.block(rows), self.order, rows, out[start:stop])
         if self._own is not None and self._own.shape[1]:
             out[:, -self._own.shape[1] :] = self._own[where]
         return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -39,37 +38,34 @@ class MappedTarget:
         that one's error.
         """
         own, mapped = self.own[held], self.values[held]
-        if self.score is not None:
-            return partial(self._scored, mapped, own, None if weights is None else weights[held])
+        w = None if weights is None else weights[held]
+        transform, score = self.transform, self.score
+
+        def back(residuals: Float64Array) -> Float64Array:
+            guess = mapped - residuals
+            return guess if transform is None else transform.backward(guess)
+
+        if score is not None:
+
+            def scored(residuals: Float64Array) -> float:
+                guess = back(residuals)
+                return score.error(own, guess, w) if np.isfinite(guess).all() else np.inf
+
+            return scored
         unit = np.ones(own.shape[1])
-        if self.transform is not None and len(own):  # in units of the largest, so that squares stay finite
+        if transform is not None and len(own):  # in units of the largest, so that squares stay finite
             largest = np.abs(own).max(axis=0)
             unit = np.where(largest > 0, largest, 1.0)
             own = own / unit
-        w = np.ones(len(own)) if weights is None else weights[held]
         centre = np.average(own, axis=0, weights=w)
         # Every output has the same weight, except that one that is constant on the held-out rows has none.
         spread = np.average((own - centre) ** 2, axis=0, weights=w)
-        if self.transform is None:  # classes share one scale, so that rare ones weigh little
+        if transform is None:  # classes share one scale, so that rare ones weigh little
             spread = np.full_like(spread, spread.mean())
         share = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0) / max(len(spread), 1)
 
         def of(residuals: Float64Array) -> float:
-            if self.transform is None:
-                errors = residuals
-            else:
-                guess = mapped - residuals
-                back = self.transform.backward(guess if self.transform.many else guess[:, 0])
-                errors = own - back.reshape(own.shape) / unit
+            errors = residuals if transform is None else own - back(residuals) / unit
             return float(np.average(errors**2, axis=0, weights=w) @ share)
 
         return of
-
-    def _scored(
-        self, mapped: Float64Array, own: Float64Array, weights: Float64Array | None, residuals: Float64Array
-    ) -> float:
-        assert self.score is not None
-        guess = mapped - residuals
-        if self.transform is not None:
-            guess = self.transform.backward(guess if self.transform.many else guess[:, 0]).reshape(own.shape)
-        return self.score.error(own, guess, weights) if np.isfinite(guess).all() else np.inf

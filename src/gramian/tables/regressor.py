@@ -222,7 +222,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             if holdout.random:
                 warn_of_order(rows)
             maps, score = self._maps(own, weights), HeldOutScore.of(self.scoring)
-            forward = {how: _forward(one, own) for how, one in maps.items()}
+            forward = {how: one.forward(own) for how, one in maps.items()}
             sample = self._sample(n, weights, rng, holdout)
             drawn = sample[0]
             candidates = {
@@ -366,8 +366,3 @@ def _mapped_loss(target: MappedTarget, weights: Array | None, values: Float64Arr
     every = slice(0, len(held))
     w = None if weights is None else np.asarray(weights[held], np.float64)
     return part.loss(every, w)(part.values - values)
-
-
-def _forward(transform: TargetTransform, own: Float64Array) -> Float64Array:
-    """Return transformed targets, shape (n, outputs)."""
-    return transform.forward(own if transform.many else own[:, 0]).reshape(own.shape)

@@ -162,8 +162,7 @@ class NumberAnswers(TableServer):
 
     def _back(self, z: Float64Array) -> Float64Array:
         """Return targets (n,) or (n, outputs) from transformed ones (n, outputs)."""
-        found = self.target_.backward(z if self.target_.many else z[:, 0]).reshape(z.shape)
-        return predicted_numbers(found, flat=self._flat)
+        return predicted_numbers(self.target_.backward(z), flat=self._flat)
 
 
 class ClassAnswers(TableServer):

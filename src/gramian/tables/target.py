@@ -13,7 +13,7 @@ from gramian._checks import numbers_of
 from gramian._numerics import least_divisor
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError, did_you_mean
-from gramian.tables.empirical import distribution, mean, quantiles, variance
+from gramian.tables.empirical import deviation, distribution, mean, quantiles, variance
 
 NONE, LOG, YEO_JOHNSON, QUANTILE, AUTO = "none", "log", "yeo-johnson", "quantile", "auto"
 HOWS = (AUTO, NONE, LOG, YEO_JOHNSON, QUANTILE)
@@ -151,7 +151,7 @@ class TargetTransform:
         return (NONE, *(hows - {NONE} if len(hows) == 1 else {AUTO}))
 
     def forward(self, y: ArrayLike) -> Float64Array:
-        """Return transformed targets, in the shape of ``y``."""
+        """Return transformed targets, in the shape of ``y``; a single output may have shape (n, 1) too."""
         return self._each("forward", checked_target(y))
 
     def backward(self, z: Array) -> Float64Array:
@@ -164,7 +164,7 @@ class TargetTransform:
 
     def _each(self, way: str, values: Float64Array) -> Float64Array:
         expected = (len(self.outputs),) if self.many else ()
-        if values.shape[1:] != expected:
+        if values.shape[1:] not in (expected, (len(self.outputs),)):
             raise InputError(f"The target has shape {values.shape}; expected {('n', *expected)}.")
         table = values.reshape(len(values), len(self.outputs))
         out = np.empty_like(table)
@@ -209,9 +209,8 @@ def _unbox(h: Float64Array, power: float) -> Float64Array:
 
 def skewness(x: Float64Array, weights: Float64Array | None = None) -> float:
     """Return the third standardised moment; 0 for a constant."""
-    t = x - mean(x, weights)
-    spread = float(np.sqrt(mean(t**2, weights)))
-    return mean((t / spread) ** 3, weights) if spread > 0 else 0.0
+    spread = deviation(x, weights)
+    return mean(((x - mean(x, weights)) / spread) ** 3, weights) if spread > 0 else 0.0
 
 
 def _learn_output(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMap:
@@ -246,8 +245,7 @@ def _mapped(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMa
     draft = OutputMap(how, 0.0, unit, 0.0, 1.0, -np.inf, np.inf, power, knots, scores)
     # Without bounds in the draft, the floor of the logarithm lets all training targets pass.
     h = draft.forward(y)
-    centre = mean(h, weights)
-    scale = float(np.sqrt(mean((h - centre) ** 2, weights)))
+    centre, scale = mean(h, weights), deviation(h, weights)
     if not scale > 0:  # the targets differ by less than rounding
         middle = float(np.median(y)) if weights is None else float(quantiles(y, [0.5], weights)[0])
         return OutputMap(NONE, middle, 1.0, 0.0, 0.0, 0.0, 0.0)

@@ -63,6 +63,14 @@ class ArrayStorage(Storage):
         like = self.y_like if self.y_key is None else None
         return like if like is not None and has(like) else self.y_key
 
+    def found(self, name: str, file: Any, kind: type[Any], stored: Callable[[], Iterable[str]]) -> list[Any]:
+        """Return X and y (None: no targets) of an open file, by name; ``stored`` lists all names."""
+        y_name = self.y_name(lambda key: isinstance(file.get(key), kind))
+        for key, role in ((self.key, "X"), (y_name, "y")):
+            if key is not None and not isinstance(file.get(key), kind):
+                lookup(name, stored(), key, role)
+        return [None if key is None else file[key] for key in (self.key, y_name)]
+
     def pick(self, choice: FileOptions) -> None:
         """Choose which columns of X are read; formats with column names use ``choice.columns``."""
         refuse_columns(str(self.names[0]), choice.columns, choice.categorical)

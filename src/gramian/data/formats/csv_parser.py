@@ -87,8 +87,9 @@ class CSVParser:
         if not suspects or not self._may_hold_codes(text):
             return where, found
         as_text = self.parse(text, offset, suspects, dict.fromkeys(suspects, pyarrow_package().string()))
+        compute = pyarrow_package().compute
         for name in suspects:
-            if _any_match(as_text.column(name), _CODE):
+            if compute.any(compute.match_substring_regex(as_text.column(name), _CODE)).as_py():
                 found = found.set_column(found.schema.get_field_index(name), name, as_text.column(name))
         return where, found
 
@@ -107,11 +108,6 @@ class CSVParser:
             f"it has {row.actual_columns} columns, but the first line names {row.expected_columns}: "
             f"{row.text[:60]!r}{told}. Correct or remove the line.",
         )
-
-
-def _any_match(column: Column, pattern: str) -> bool:
-    compute = pyarrow_package().compute
-    return bool(compute.any(compute.match_substring_regex(column, pattern)).as_py())
 
 
 def decimal_comma(column: Column) -> str | None:

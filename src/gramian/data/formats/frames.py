@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
-from gramian._typing import RowsLike
+import numpy as np
+
+from gramian._typing import Array, RowsLike
 from gramian.data.arrow import pyarrow_package
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, width
-from gramian.data.formats.records import Records, are_fields, are_records
+from gramian.data.formats.records import Records
 from gramian.data.storage import Piece, cut, piece_rows
 from gramian.exceptions import InputError, listed, shortened
 
@@ -65,12 +68,13 @@ def opened_frame(X: RowsLike | None) -> Any:
 
     Integers of 128 bits, which neither NumPy nor Arrow has, become those of 64, or are refused.
     """
-    if are_records(X):
-        return Records(X)
-    if are_fields(X):
+    frame = cast("Any", X)
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        return Records(frame)
+    if isinstance(X, np.ndarray) and X.dtype.names is not None:
         return Records.of_fields(X)
     lazy = any(b.__name__ == "LazyFrame" and b.__module__.startswith("polars") for b in type(X).__mro__)
-    frame = cast("Any", X).collect() if lazy else X
+    frame = frame.collect() if lazy else frame
     return _within_64_bits(frame) if frame_kind(frame) == "polars" else frame
 
 
@@ -91,6 +95,17 @@ def _within_64_bits(frame: Any) -> Any:
 def column_labels(frame: Any) -> Sequence[Any]:
     """Return the labels of a frame's columns; those of pandas may be anything."""
     return list(frame.schema.names if frame_kind(frame) == "Arrow" else frame.columns)
+
+
+def maker_like(frame: Any) -> Callable[[Array], Any] | None:
+    """Return a function from an array (n, d) to a frame like this one; None for what is no frame."""
+    kind, make = frame_kind(frame), cast("Any", type(frame))
+    if kind == "pandas":
+        return partial(make, columns=frame.columns)
+    if kind == "polars":
+        return partial(make, schema=frame.columns, orient="row")
+    labels = column_labels(frame) if kind else None
+    return (lambda rows: make.from_arrays(list(rows.T.copy()), names=labels)) if kind else None
 
 
 def refuse_twice(table: str, labels: Iterable[Any]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gramian.data.file_options import FileOptions
-from gramian.data.formats.arrays import ArrayStorage, lookup
+from gramian.data.formats.arrays import ArrayStorage
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import MissingPackageError
 
@@ -41,13 +41,7 @@ class HDF5Storage(ArrayStorage):
         """Open a file's datasets."""
         h5py = _h5py()
         with h5py.File(self.names[number], "r") as file:
-            found: list[Any] = []
-            y_name = self.y_name(lambda name: isinstance(file.get(name), h5py.Dataset))
-            for key, role in ((self.key, "X"), (y_name, "y")):
-                if key is not None and not isinstance(file.get(key), h5py.Dataset):
-                    lookup(self.names[number], _datasets(file, h5py), key, role)
-                found.append(None if key is None else file[key])
-            X, y = found
+            X, y = self.found(self.names[number], file, h5py.Dataset, lambda: _datasets(file, h5py))
             if y is not None and h5py.check_string_dtype(y.dtype) is not None:
                 y = y.asstr()
             yield X, y

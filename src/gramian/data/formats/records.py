@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
-from gramian._typing import Array, RowsLike
+from gramian._typing import Array
 from gramian.data.arrow import pyarrow_package
 from gramian.exceptions import InputError, shortened
 
@@ -83,13 +83,3 @@ class Records:
     def chosen(self, places: Sequence[int]) -> Records:
         """Return the same rows with the columns at these places."""
         return Records.of([self.names[j] for j in places], self.cells[:, list(places)])
-
-
-def are_records(X: RowsLike | None) -> TypeGuard[Sequence[Mapping[Any, Any]]]:
-    """Return whether X is a list or tuple of dicts, by its first row."""
-    return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping)
-
-
-def are_fields(X: object) -> TypeGuard[Array]:
-    """Return whether X is a structured array, as ``DataFrame.to_records`` gives."""
-    return isinstance(X, np.ndarray) and X.dtype.names is not None

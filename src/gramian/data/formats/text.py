@@ -17,13 +17,8 @@ def open_text(path: Path | str) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path, "rb") if packed else open(path, "rb"))
 
 
-def last_line_end(text: bytes) -> int:
-    """Return the number of bytes that the whole lines at the start of ``text`` take."""
-    return text.rfind(b"\n") + 1
-
-
 def text_blocks(
-    path: Path | str, whole: Callable[[bytes], int] = last_line_end, *, skip: int = 0
+    path: Path | str, whole: Callable[[bytes], int] = lambda text: text.rfind(b"\n") + 1, *, skip: int = 0
 ) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, bytes) of consecutive blocks of whole lines, without the first ``skip`` bytes.
 

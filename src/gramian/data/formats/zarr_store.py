@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gramian.data.file_options import FileOptions
-from gramian.data.formats.arrays import ArrayStorage, lookup
+from gramian.data.formats.arrays import ArrayStorage
 from gramian.data.storage import Piece
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import InputError, MissingPackageError
@@ -58,13 +58,8 @@ class ZarrStorage(ArrayStorage):
                 )
             yield root, None
             return
-        found: list[Any] = []
-        y_name = self.y_name(lambda name: isinstance(root.get(name), zarr.Array))
-        for key, role in ((self.key, "X"), (y_name, "y")):
-            if key is not None and not isinstance(root.get(key), zarr.Array):
-                lookup(self.names[number], [name for name, _ in root.arrays()], key, role)
-            found.append(None if key is None else root[key])
-        yield found[0], found[1]
+        X, y = self.found(self.names[number], root, zarr.Array, lambda: [name for name, _ in root.arrays()])
+        yield X, y
 
     def check(self, piece: Piece) -> None:
         """Raise if a chunk of the piece's rows, or a description of the store, has changed."""

@@ -7,13 +7,14 @@ matrix. A leaf with monomials is the quadratic form Tᵀ B T, so the products c_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from gramian._numerics import distance_error, entry_tolerance
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian.fast.dcpred.leaf import Leaf
 from gramian.fast.dcpred.pseudo_landmarks import EUCLIDEAN, MonomialColumns, split_factor
 from gramian.kernels import Kernel
 from gramian.kernels.base import lengthscale_array
@@ -22,26 +23,6 @@ from gramian.kernels.columns import Columns, dense, squared_norms
 #: A quadratic form costs outputs·(m + 1)² products a row; p written-out monomials cost p·(outputs + 1) and a
 #: gather. The form is used unless it needs more than this many times as many products. Chosen by hand.
 FORM_GAIN = 8
-
-
-class LeafLike(Protocol):
-    """Interface of a leaf that a batch can evaluate: f = c̄(x)ᵀβ + b, or b alone."""
-
-    @property
-    def landmarks(self) -> Any:
-        """u_j, (m, d), or None."""
-
-    @property
-    def columns(self) -> Any:
-        """The evaluator of c̄, or None."""
-
-    @property
-    def beta(self) -> FloatArray:
-        """β, (m + p, outputs)."""
-
-    @property
-    def bias(self) -> FloatArray:
-        """b, (outputs,)."""
 
 
 class BatchedLeaves:
@@ -102,7 +83,7 @@ class BatchedLeaves:
 
 
 def batch_leaves(
-    kernel: Kernel, leaves: Sequence[LeafLike], n_features: int, dtype: DTypeLike
+    kernel: Kernel, leaves: Sequence[Leaf], n_features: int, dtype: DTypeLike
 ) -> BatchedLeaves | None:
     """Return the leaves as one batch, or None if they must be evaluated one by one.
 
@@ -114,7 +95,9 @@ def batch_leaves(
     if not isinstance(plain, EUCLIDEAN):
         return None
     used: list[Any] = [leaf for leaf in leaves if leaf.columns is not None]
-    if not used or not all(_quadratic(leaf.columns) or _plain(leaf) for leaf in used):
+    if not used or not all(
+        _quadratic(leaf.columns) or leaf.columns.n_columns == leaf.landmarks.shape[0] for leaf in used
+    ):
         return None
     outputs = len(leaves[0].bias)
     width = 1 + max(leaf.landmarks.shape[0] for leaf in used)
@@ -129,7 +112,7 @@ def batch_leaves(
     factors = np.zeros((len(leaves), n_features + 2, width), dtype)
     forms = np.zeros((len(leaves), width, outputs * (width if quadratic else 1)), dtype)
     for number, leaf in enumerate(leaves):
-        if leaf.columns is not None:
+        if leaf.landmarks is not None:
             points = np.asarray(dense(leaf.landmarks), np.float64)
             centres[number] = points.mean(axis=0)
             # Round the landmarks as the product will see them.
@@ -148,14 +131,10 @@ def _quadratic(columns: Columns) -> bool:
     return isinstance(columns, MonomialColumns) and columns.quadratic
 
 
-def _plain(leaf: LeafLike) -> bool:
-    return bool(leaf.columns.n_columns == leaf.landmarks.shape[0])
-
-
-def _form(leaf: LeafLike, factor: float, width: int, quadratic: bool) -> Float64Array:
+def _form(leaf: Leaf, factor: float, width: int, quadratic: bool) -> Float64Array:
     """Return B of Tᵀ B T for each output, (m + 1, outputs, m + 1), or the matrix of T, (m + 1, outputs)."""
     q = len(leaf.bias)
-    m = 0 if leaf.columns is None else leaf.landmarks.shape[0]
+    m = 0 if leaf.landmarks is None else leaf.landmarks.shape[0]
     linear = np.zeros((width, q))
     linear[:m] = factor * leaf.beta[:m]
     # The last column of T is always 1 and carries the bias; padding columns, also 1, get weight 0.
@@ -164,7 +143,7 @@ def _form(leaf: LeafLike, factor: float, width: int, quadratic: bool) -> Float64
         return linear
     form = np.zeros((width, q, width))
     form[:, :, -1] = linear
-    if m and _quadratic(leaf.columns):
+    if isinstance(leaf.columns, MonomialColumns):
         # The form's value is the sum of β c_i c_j over the pairs, each counted once.
         form[leaf.columns.left, :, leaf.columns.right] += factor**2 * leaf.beta[m:]
     return form

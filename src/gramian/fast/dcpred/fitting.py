@@ -9,10 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
-from sklearn.svm import SVC
 
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, FloatArray
+from gramian._typing import Array, FloatArray
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
@@ -30,22 +29,6 @@ from gramian.metric.input import Input, scaled_input
 
 #: Attributes of an estimator that hold its :class:`DCPredModel`, and what follows from it.
 LEARNED = ("model_", "kernel_", "scaler_", "leaves_", "n_leaves_", "exact_from_sample_", "nbytes_")
-#: Step limit of the exact SVM of a leaf (100 a row if that is more). Without a limit some take minutes.
-#: Chosen by hand.
-LEAST_SVM_STEPS = 100_000
-
-
-def exact_svm(gram: Float64Array, y: Float64Array, costs: Float64Array) -> Float64Array:
-    """Return the dual coefficients α of the hinge loss on a kernel matrix, by libsvm. Time O(n²) to O(n³).
-
-    If C is too large for the data, libsvm stops at the step limit with scikit-learn's ConvergenceWarning. The
-    α found so far are used: they only weight rows for the choice of landmarks.
-    """
-    alpha = np.zeros(len(y))
-    most = max(LEAST_SVM_STEPS, 100 * len(y))
-    model = SVC(C=1.0, kernel="precomputed", max_iter=most).fit(gram, y, sample_weight=costs)
-    alpha[model.support_] = model.dual_coef_[0]
-    return alpha
 
 
 @dataclass(frozen=True)
@@ -137,7 +120,6 @@ def fit_dcpred(
         replace(settings, dtype=np.dtype(np.float64)) if wide else settings,
         rng=as_generator(parameters.random_state),
         engine=parameters.engine,
-        hinge=exact_svm,
         phases=parameters.phases,
     )
     model = DCPredModel(tree, kernel, scaled)

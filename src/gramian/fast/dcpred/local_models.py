@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg as la
+from sklearn.svm import SVC
 
 from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import ridge_tolerance, unit_roundoff
@@ -30,10 +31,11 @@ HALVINGS = 40
 #: f = 0 every row lies within the first width, so the first Hessian includes every row.
 WIDTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
 
+#: Step limit of the exact SVM of a leaf (100 a row if that is more). Without a limit some take minutes.
+LEAST_SVM_STEPS = 100_000
+
 #: Function that yields (rows, features of these rows), in the same order at each call.
 Tiles: TypeAlias = Callable[[], Iterator[tuple[slice, Float64Array]]]
-#: Exact SVM: function from gram (n, n), labels ±1 (n,) and costs (n,) to α (n,), signed so that f = K α + b.
-HingeSolver: TypeAlias = Callable[[Float64Array, Float64Array, Float64Array], Float64Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,23 +232,32 @@ def _line_search(
     return np.where(whole, 1.0, low)
 
 
-def exact_duals(
-    gram: Float64Array, y: Float64Array, costs: Float64Array, name: str, hinge: HingeSolver | None = None
-) -> Float64Array:
+def exact_svm(gram: Float64Array, y: Float64Array, costs: Float64Array) -> Float64Array:
+    """Return the dual coefficients α of the hinge loss on a kernel matrix, by libsvm. Time O(n²) to O(n³).
+
+    If C is too large for the data, libsvm stops at the step limit with scikit-learn's ConvergenceWarning. The
+    α found so far are used: they only weight rows for the choice of landmarks.
+    """
+    alpha = np.zeros(len(y))
+    most = max(LEAST_SVM_STEPS, 100 * len(y))
+    model = SVC(C=1.0, kernel="precomputed", max_iter=most).fit(gram, y, sample_weight=costs)
+    alpha[model.support_] = model.dual_coef_[0]
+    return alpha
+
+
+def exact_duals(gram: Float64Array, y: Float64Array, costs: Float64Array, name: str) -> Float64Array:
     r"""Return α (n, outputs) of the exact kernel model f = K α + b, Σ α = 0, for each column of y.
 
     gram : K, (n, n), symmetric positive semi-definite; y : (n, outputs); costs : (n,), positive.
-    hinge : the solver for ``name="hinge"``, an SVM on a kernel matrix.
 
-    Other losses take Newton steps in the dual: with d = c ℓ″, D = diag(d) and v = d f − c ℓ′ on the rows
-    where d > 0, solve α + D K α + D b = v and Σ α = 0. Time O(s³) a step for the s rows with d > 0, memory
-    O(n²). The first step, at f = 0, has the same d for all targets ±1, so every column shares its factor.
-    Without sharing it took 5/6 of the time on 200 classes.
+    "hinge" is solved by :func:`exact_svm`. Other losses take Newton steps in the dual: with d = c ℓ″,
+    D = diag(d) and v = d f − c ℓ′ on the rows where d > 0, solve α + D K α + D b = v and Σ α = 0. Time O(s³)
+    a step for the s rows with d > 0, memory O(n²). The first step, at f = 0, has the same d for all targets
+    ±1, so every column shares its factor. Without sharing it took 5/6 of the time on 200 classes.
     Source: DC-Pred++, equations (1) and (2); Chapelle 2007 for the steps.
     """
     if name == "hinge":
-        assert hinge is not None
-        return np.column_stack([hinge(gram, column, costs) for column in y.T])
+        return np.column_stack([exact_svm(gram, column, costs) for column in y.T])
     start = _FirstStep(gram)
     return np.column_stack([_dual(gram, column, costs, LocalLoss(name), start) for column in y.T])
 
@@ -310,7 +321,7 @@ def _dual(
         new[s] = root * (solved[:, 0] - new_bias * solved[:, 1])
         change = new - alpha
         f_change = gram @ change + (new_bias - bias)
-        t = _dual_step(loss, y, costs, alpha, change, f, f_change, bias, new_bias - bias, missed)
+        t = _dual_step(loss, y, costs, alpha, change, f, f_change, bias, new_bias - bias)
         if t == 0.0:
             break
         alpha, f, bias = alpha + t * change, f + t * f_change, bias + t * (new_bias - bias)
@@ -327,7 +338,6 @@ def _dual_step(
     f_change: Float64Array,
     bias: float,
     bias_change: float,
-    missed: float,
 ) -> float:
     """Return a step length that lowers ½αᵀKα + Σ c ℓ, or 0 if none does."""
 

@@ -8,8 +8,6 @@ Source: Hsieh, Si and Dhillon 2014 (DC-Pred++), section 4 and Algorithm 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.linalg as la
 from numpy.typing import DTypeLike
@@ -242,21 +240,10 @@ def _profile(kernel: Kernel, t: FloatArray) -> None:
     kernel.map_tile(t)
 
 
-@dataclass(frozen=True, slots=True)
-class Core:
-    """Core W̄ = L Lᵀ of the extended Nyström approximation K ≈ C̄ W̄ C̄ᵀ."""
+def fit_core(sub: FloatArray, gram: FloatArray, dtype: DTypeLike = np.float64) -> Float64Array:
+    r"""Return L (m + p, r) of the core W̄ = L Lᵀ = C̄_I⁺ K_II C̄_I⁺ᵀ on sampled rows I: Φ = C̄ L are features.
 
-    factor: Float64Array  #: L, (m + p, r): Φ = C̄ L are features with Φ Φᵀ ≈ K
-    dropped: int  #: singular directions of C̄ left out because they are rounding
-
-    @property
-    def matrix(self) -> Float64Array:
-        """W̄, (m + p, m + p)."""
-        return self.factor @ self.factor.T
-
-
-def fit_core(sub: FloatArray, gram: FloatArray, dtype: DTypeLike = np.float64) -> Core:
-    r"""Fit W̄ = C̄_I⁺ K_II C̄_I⁺ᵀ on sampled rows I: the least-squares solution of C̄_I W̄ C̄_Iᵀ ≈ K_II.
+    W̄ is the least-squares solution of C̄_I W̄ C̄_Iᵀ ≈ K_II, so that K ≈ Φ Φᵀ.
 
     sub : C̄_I, (s, m + p); gram : K_II, (s, s); dtype : type in which c̄ will be evaluated. Singular values of
     C̄_I up to ``design_cutoff`` times the largest are left out. With C̄_I = U Σ Vᵀ and UᵀK_II U = Q Λ Qᵀ,
@@ -266,17 +253,16 @@ def fit_core(sub: FloatArray, gram: FloatArray, dtype: DTypeLike = np.float64) -
     Time O(s² (m + p) + s (m + p)²), memory O(s²). Source: DC-Pred++, equation (5) on a submatrix.
 
     >>> C = np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
-    >>> fit_core(C, np.diag([4.0, 4.0, 1.0])).matrix
+    >>> L = fit_core(C, np.diag([4.0, 4.0, 1.0]))
+    >>> L @ L.T
     array([[4., 0.],
            [0., 1.]])
     """
-    wide = np.asarray(sub, np.float64)
-    U, sigma, Vt = la.svd(wide, full_matrices=False, check_finite=False)
+    U, sigma, Vt = la.svd(np.asarray(sub, np.float64), full_matrices=False, check_finite=False)
     keep = sigma > design_cutoff(dtype) * sigma.max(initial=0.0)
     U, sigma, Vt = U[:, keep], sigma[keep], Vt[keep]
     inner = U.T @ np.asarray(gram, np.float64) @ U
     values, vectors = la.eigh(0.5 * (inner + inner.T), check_finite=False)
     values, _ = clip_negative(values, "The sampled kernel matrix of a leaf")
     kept = values > rank_cutoff(np.float64) * values.max(initial=0.0)
-    factor = (Vt.T / sigma) @ (vectors[:, kept] * np.sqrt(values[kept]))
-    return Core(factor, int(wide.shape[1] - np.count_nonzero(keep)))
+    return (Vt.T / sigma) @ (vectors[:, kept] * np.sqrt(values[kept]))

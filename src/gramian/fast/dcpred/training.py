@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 
-from gramian._phases import Phases, silent
+from gramian._phases import Phases
 from gramian._random import children
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
@@ -25,14 +25,7 @@ from gramian.exceptions import InputError
 from gramian.fast.dcpred.batched_leaves import BatchedLeaves, batch_leaves
 from gramian.fast.dcpred.center_tree import fit_tree, router_bytes
 from gramian.fast.dcpred.leaf import Leaf, LeafReport, bounded_values
-from gramian.fast.dcpred.local_models import (
-    HingeSolver,
-    LinearFit,
-    Tiles,
-    exact_duals,
-    exact_work,
-    fit_linear,
-)
+from gramian.fast.dcpred.local_models import LinearFit, Tiles, exact_duals, exact_work, fit_linear
 from gramian.fast.dcpred.pseudo_landmarks import expand, fit_core
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
@@ -177,14 +170,12 @@ def train_dcpred(
     *,
     rng: np.random.Generator,
     engine: Engine,
-    hinge: HingeSolver | None = None,
-    phases: Phases = silent,
+    phases: Phases,
 ) -> DCPred:
     r"""Train DC-Pred++ on the rows of a source that ``rows`` numbers.
 
     targets : function from row numbers to y (rows, outputs), ±1 for a classification loss. weights : (n,) for
     all rows of the source, positive on ``rows``; None for ones.
-    hinge : the exact SVM on a kernel matrix, for ``loss="hinge"`` with weighted k-means.
 
     For each output, a leaf minimises ½‖f‖² + C Σ_i w_i ℓ(y_i, f(x_i) + b) in the kernel Ḡ = C̄ W̄ C̄ᵀ and stores
     β = W̄ C̄ᵀ ᾱ. Leaves are independent tasks, each with its own generator, so the result is the same for any
@@ -210,7 +201,7 @@ def train_dcpred(
     def fit(task: tuple[IntArray, np.random.Generator]) -> Leaf:
         own, generator = task
         costs = np.full(len(own), settings.cost) if weights is None else settings.cost * weights[own]
-        return fit_leaf(_Rows(source, own), targets(own), costs, kernel, settings, generator, hinge)
+        return fit_leaf(_Rows(source, own), targets(own), costs, kernel, settings, generator)
 
     leaves = []
     done = phases("leaves", partition.n_blocks, unit="leaves")
@@ -267,7 +258,6 @@ def fit_leaf(
     kernel: Kernel,
     settings: DCPredSettings,
     rng: np.random.Generator,
-    hinge: HingeSolver | None = None,
 ) -> Leaf:
     """Fit the model of one leaf. A constant column of y gives b alone; a leaf without rows gives b = 0."""
     n, q = y.shape
@@ -279,15 +269,15 @@ def fit_leaf(
         return Leaf(None, None, np.zeros((0, q), dtype), only, np.stack([only, only]), LeafReport(n))
     limits = np.stack([y.min(axis=0), y.max(axis=0)])
     y = y[:, varying]
-    landmarks, exact = choose_landmarks(rows, y, costs, kernel, settings, rng, hinge)
+    landmarks, exact = choose_landmarks(rows, y, costs, kernel, settings, rng)
     pool = rows.take(rows.draw(SAMPLE_ROWS, rng))
     p, kind, degree = settings.n_pseudo, settings.pseudo, settings.pseudo_degree
     columns = expand(kernel, landmarks, pool, p, kind, rng, dtype, degree=degree)
     sampled = rows.take(rows.draw(max(CORE_ROWS, columns.n_columns), rng))
-    core = fit_core(columns(sampled), kernel(sampled, dtype=np.float64, n_jobs=1), dtype)
-    fit = _linear(rows, columns, core.factor, y, costs, settings)
+    factor = fit_core(columns(sampled), kernel(sampled, dtype=np.float64, n_jobs=1), dtype)
+    fit = _linear(rows, columns, factor, y, costs, settings)
     beta = np.zeros((columns.n_columns, q), dtype)
-    beta[:, varying] = core.factor @ fit.weights
+    beta[:, varying] = factor @ fit.weights
     bias[varying] = fit.bias
     m = landmarks.shape[0]
     limits[0, varying] = np.minimum(limits[0, varying], fit.limits[0])
@@ -298,7 +288,7 @@ def fit_leaf(
         n_rows=n,
         n_landmarks=m,
         n_pseudo=columns.n_columns - m,
-        rank=core.factor.shape[1],
+        rank=factor.shape[1],
         exact_rows=exact,
         exact_sampled=0 < exact < n,
         steps=fit.steps,
@@ -336,7 +326,6 @@ def choose_landmarks(
     kernel: Kernel,
     settings: DCPredSettings,
     rng: np.random.Generator,
-    hinge: HingeSolver | None = None,
 ) -> tuple[Rows, int]:
     r"""Return the landmarks of a leaf, and how many rows the exact model was fitted on (0 without one).
 
@@ -361,7 +350,7 @@ def choose_landmarks(
     if y.shape[1]:
         gram: Float64Array = kernel(looked, dtype=np.float64, n_jobs=1).astype(np.float64, copy=False)
         try:
-            alpha = exact_duals(gram, y, costs, settings.loss, hinge)
+            alpha = exact_duals(gram, y, costs, settings.loss)
         except la.LinAlgError:
             raise InputError(
                 "The kernel matrix of a leaf is not positive semi-definite, so that the exact model which "

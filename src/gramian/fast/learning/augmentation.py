@@ -80,10 +80,7 @@ class AugmentedRows:
 
     def some(self, count: int) -> AugmentedRows:
         """Return the first rows."""
-        targets = replace(
-            self.targets, values=self.targets.values[:count], weights=self.targets.weights[:count]
-        )
-        return AugmentedRows(self.scaled[:count], targets)
+        return AugmentedRows(self.scaled[:count], self.targets.some(slice(count)))
 
     @classmethod
     def together(cls, parts: list[AugmentedRows]) -> AugmentedRows:

@@ -12,7 +12,7 @@ from gramian._typing import Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
 from gramian.fast.learning.augmentation import AugmentedRows, members
 from gramian.fast.learning.leaves import Limit, learn_alone, learn_together
-from gramian.fast.learning.loss import LeafRows, WeightedTargets
+from gramian.fast.learning.loss import LeafRows
 from gramian.fast.learning.rbf_units import Units, first_units
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
@@ -145,7 +145,7 @@ def begin(
     mine, seeds = student.members(rows), children(streams[1], router.n_leaves)
 
     def start(s: int) -> Units:
-        return first_units(points[mine[s]], _some(rows.targets, mine[s]), shape.n_units, seeds[s])
+        return first_units(points[mine[s]], rows.targets.some(mine[s]), shape.n_units, seeds[s])
 
     return replace(student, leaves=engine.map(start, range(router.n_leaves)))
 
@@ -166,7 +166,7 @@ def together(
         assert loss is not None
         return loss(replace(student, Q=Q, leaves=leaves))
 
-    sets = [LeafRows.of(rows.scaled[mine], _some(rows.targets, mine)) for mine in student.members(rows)]
+    sets = [LeafRows.of(rows.scaled[mine], rows.targets.some(mine)) for mine in student.members(rows)]
     Q, leaves = learn_together(
         student.Q, student.leaves, sets, limit, engine, None if loss is None else watch
     )
@@ -178,12 +178,8 @@ def alone(student: Student, rows: AugmentedRows, limit: Limit, engine: Engine) -
     points, parts = student.points(rows), student.members(rows)
 
     def one(s: int) -> Units:
-        leaf = LeafRows.of(points[parts[s]], _some(rows.targets, parts[s]))
+        leaf = LeafRows.of(points[parts[s]], rows.targets.some(parts[s]))
         return learn_alone(leaf, student.leaves[s], limit, engine.map)
 
     count = len(student.leaves)
     return replace(student, leaves=engine.map(one, range(count)) if count > 1 else [one(0)])
-
-
-def _some(targets: WeightedTargets, mine: IntArray) -> WeightedTargets:
-    return replace(targets, values=targets.values[mine], weights=targets.weights[mine])

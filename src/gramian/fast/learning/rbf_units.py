@@ -8,7 +8,7 @@ import numpy as np
 
 from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array, FloatArray
-from gramian.fast.bumps import bumps_in_place, denominators
+from gramian.fast.bumps import denominators
 from gramian.fast.learning.loss import LeafRows, State, WeightedTargets, settle
 from gramian.landmarks.rules import lloyd
 
@@ -43,27 +43,10 @@ class Units:
         A, B = state.solution[:u].T, state.solution[u:].T
         return cls(state.centers, state.log_scales, A, B, state.objective)
 
-    def __call__(self, points: Float64Array) -> Float64Array:
-        """Return f (n, outputs) at points (n, r)."""
-        out = points @ self.linear[:, :-1].T + self.linear[:, -1]
-        if len(self.centers):
-            out += units_at(points, self.centers, self.log_scales) @ self.weights.T
-        return out
-
     @property
     def denominators(self) -> Float64Array:
         """Return E with 1/φ_j(z) = E_j·[z, 1, z²], shape (u, 2r + 1)."""
         return denominators(self.centers, self.log_scales)
-
-
-def units_at(points: Float64Array, centers: Float64Array, log_scales: Float64Array) -> Float64Array:
-    """Return 1/(1 + Σ_k s_jk² (z_ik − c_jk)²), shape (n, u)."""
-    middle = centers.mean(axis=0)
-    moved = points - middle
-    forms = denominators(centers - middle, log_scales)
-    found = np.column_stack([moved, np.ones(len(moved)), np.square(moved)]) @ forms.T
-    bumps_in_place(found)
-    return found
 
 
 def first_units(

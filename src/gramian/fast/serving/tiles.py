@@ -28,12 +28,11 @@ class LeafTiles:
     height: int
 
     @classmethod
-    def of(cls, labels: Array, n_leaves: int, height: int | None = None) -> LeafTiles:
+    def of(cls, labels: Array, n_leaves: int) -> LeafTiles:
         """Group rows by label into tiles about half as high as an average leaf has rows. Time O(n)."""
         n = len(labels)
-        if height is None:
-            half = 1 << max(n // (2 * n_leaves), 1).bit_length() - 1
-            height = min(max(half, LEAST_TILE_ROWS), MOST_TILE_ROWS)
+        half = 1 << max(n // (2 * n_leaves), 1).bit_length() - 1
+        height = min(max(half, LEAST_TILE_ROWS), MOST_TILE_ROWS)
         order = np.argsort(labels, kind="stable")  # a radix sort, since labels have one or two bytes
         counts = np.bincount(labels, minlength=n_leaves)
         tiles = -(-counts // height)

@@ -27,7 +27,7 @@ TREES, ROWS = 64, 1_000
 #: Up to this many rows are led through the trees, since tables pay for many rows only. Chosen by hand.
 FEW_ROWS = 16
 #: Attributes that follow from the others.
-CACHED = ("_chunks", "_rights")
+CACHED = ("_chunks", "rights")
 
 Masks = NDArray[np.uint32]
 #: The place of a power of two, by the top five bits of its product with MULTIPLIER (Leiserson, Prokop and
@@ -139,7 +139,7 @@ class Trees:
 
     def _led(self, rows: Float64Array, out: Float64Array) -> Float64Array:
         """Add the trees' values to ``out`` by leading each row through each tree, one node at a time."""
-        right, every = self._rights, np.arange(len(rows))[:, None]
+        right, every = self.rights, np.arange(len(rows))[:, None]
         node = np.tile(np.cumsum(self.lengths) - self.lengths, (len(rows), 1))
         while True:
             column = self.columns[node]
@@ -161,7 +161,7 @@ class Trees:
         return out
 
     @cached_property
-    def _rights(self) -> IntArray:
+    def rights(self) -> IntArray:
         """For each node the first node of what lies to its right."""
         rights = np.arange(len(self.columns))
         ends = np.arange(1, len(self.columns) + 1)  # of the part of the tree below each node
@@ -209,12 +209,16 @@ class _Chunk:
         found: dict[int, list[tuple[float, int, int]]] = {}
         coded: dict[int, Masks] = {}
         for tree, (first, last) in enumerate(places):
-            for node, (column, low, high) in enumerate(_splits(trees.columns[first:last]), first):
+            leaf = 0
+            for node, column in enumerate(trees.columns[first:last].tolist(), first):
                 number = float(trees.numbers[node])
                 if column == LEAF:
-                    values[tree, low] = number
+                    values[tree, leaf] = number
+                    leaf += 1
                     continue
-                left = 0xFFFFFFFF ^ ((1 << high) - (1 << low))
+                # A part of m nodes has (m + 1)/2 leaves; those to the left of this node come next.
+                right = leaf + int(trees.rights[node] - node) // 2
+                left = 0xFFFFFFFF ^ ((1 << right) - (1 << leaf))
                 if trees.sets[node] < 0:
                     found.setdefault(column, []).append((number, tree, left))
                 else:
@@ -242,25 +246,6 @@ class _Chunk:
         leaves = PLACES[(lowest * MULTIPLIER) >> np.uint32(27)]
         for tree, output in enumerate(self.outputs.tolist()):
             out[:, output] += self.values[tree, leaves[:, tree]]
-
-
-def _splits(columns: IntArray) -> Iterator[tuple[int, int, int]]:
-    """Yield for each node of a tree its column, and the leaves to its left, from and to.
-
-    A leaf yields its own place twice.
-    """
-    sizes = np.ones(len(columns), np.intp)
-    for node in reversed(range(len(columns))):
-        if columns[node] != LEAF:
-            left = sizes[node + 1]
-            sizes[node] += left + sizes[node + 1 + left]
-    before = 0
-    for node, column in enumerate(columns.tolist()):
-        if column == LEAF:
-            yield LEAF, before, before
-            before += 1
-        else:
-            yield column, before, before + (int(sizes[node + 1]) + 1) // 2
 
 
 def _preorder(nodes: Array) -> IntArray:
