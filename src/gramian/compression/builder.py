@@ -176,8 +176,8 @@ def _warn_if_indefinite(kernel: Kernel, sample: Rows) -> None:
     if negative > stored_tolerance() * total:
         warnings.warn(
             f"the kernel is indefinite: on {count} rows its negative eigenvalues have the sum "
-            f"{-negative:.3g} (of magnitudes with sum {total:.3g}), though the landmarks show none. The approximation can be far "
-            "from it, and so can predictions. Use a positive semi-definite kernel.",
+            f"{-negative:.3g} (of magnitudes with sum {total:.3g}), though the landmarks show none. "
+            "Predictions can be far off. Use a positive semi-definite kernel.",
             NumericalWarning,
             stacklevel=3,
         )

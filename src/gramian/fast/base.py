@@ -41,13 +41,7 @@ from gramian.fast.fidelity import Fidelity, rounded, warn_if_low
 from gramian.fast.frames import by_name
 from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.metric import (
-    Teacher,
-    center_and_spread,
-    gradient_outer_product,
-    inverse_spread,
-    metric_directions,
-)
+from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product, metric_directions
 from gramian.fast.learning.training_set import TrainingSet, together
 from gramian.fast.search import ShapeTrainer, linear_shape, search_shapes
 from gramian.fast.serving.centering import far_center
@@ -114,7 +108,7 @@ class FastKernelModel(KernelEstimator):
         """Return the mean and the deviation of the features, shape (2, d), as float32 rows have them."""
         rows = self._batch
         if rows.dtype == np.float64:  # of a model file
-            return rows
+            return np.asarray(rows, np.float64)
         return np.stack([rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)])
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -235,7 +229,7 @@ class FastKernelModel(KernelEstimator):
             K = values.shape[1]
             product = linear_cost(d, K, self._rows_at_a_time(d))
             limit = budget * product if unit == "x" else budget
-            centers = far_center(center, inverse_spread(spread)) is not None
+            centers = far_center(center, next(iter(pools.values())).inverse) is not None
 
             def clock(shape: Shape) -> float:
                 return self._nanoseconds(shape, d, K, centers)

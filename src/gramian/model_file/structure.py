@@ -329,10 +329,6 @@ def _fast(parts: Parts) -> None:
     check_shape("forms", parts.forms, (leaves, units + outputs, 2 * r + 1))
     for planes in parts.router.stages:
         check_shape("stages", planes, (None, None, r + 1))
-    if parts.center is not None:
-        d = r if parts.projection is None else len(parts.projection)
-        check_shape("center", parts.center, (d,))
-        require(parts.center.dtype == np.float64, "the center of a fast model is not float64")
     types = {a.dtype for a in (parts.offset, parts.forms, parts.weights, *parts.router.stages)}
     require(len(types) == 1, f"the arrays of a fast model have the dtypes {sorted(map(str, types))}")
 
