@@ -25,6 +25,8 @@ def kinds(rows: Any) -> Any:
     return np.column_stack([wave(rows), rows[:, 3], -rows[:, 0]])
 
 
+#: The same rows, far from 0 for how much they vary, as float32 holds them.
+FAR = X + np.float32(1000.0)
 LABELS = np.argmax(kinds(X), axis=1)
 NAMES = np.array(["ant", 'b"\\??/', "Käfer"])[LABELS]
 
@@ -38,6 +40,10 @@ def values_at(points: Any, units: Any) -> Any:
     """Return the values of a leaf at its points."""
     linear = points @ units.linear[:, :-1].T + units.linear[:, -1]
     return linear + units_at(points, units.centers, units.log_scales) @ units.weights.T
+
+
+def wave_far(rows: Any) -> Any:
+    return wave(np.asarray(rows, np.float64) - 1000.0)
 
 
 def sizes(n_levels: int, n_units: int, n_directions: int, dtype: str = "float32") -> dict[str, Any]:
@@ -75,6 +81,8 @@ MAKERS = {
     "three features": lambda: gm.FastKernelRegressor(wave, **sizes(2, 4, 3)).fit(X[:, :3], wave(X)),
     "float16": lambda: two(**sizes(1, 4, 3, "float16")),
     "scaled": scaled,
+    "far": lambda: gm.FastKernelRegressor(wave_far, **sizes(2, 5, 3)).fit(FAR, wave_far(FAR)),
+    "far and linear": lambda: gm.FastKernelRegressor(wave_far, **sizes(0, 0, 1)).fit(FAR, wave_far(FAR)),
 }
 
 
@@ -86,6 +94,8 @@ def model(name: str) -> Any:
 def rows_of(name: str) -> Any:
     if name == "three features":
         return X[:, :3]
+    if name.startswith("far"):
+        return FAR
     return 5.0 + 3.0 * X if name == "scaled" else X
 
 

@@ -252,18 +252,21 @@ def test_pipelines_of_one_step_or_an_idle_scaler():
     np.testing.assert_array_equal(same.projection, alone.projection)
 
 
-def test_a_scaler_that_hides_features_far_from_zero(tmp_path):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("with_std", [True, False, None])
+def test_features_far_from_zero_in_files_that_take_float64_and_float32(tmp_path, with_std, dtype):
     far, y = X.astype(np.float64) + 1e7 * X.std(axis=0), wave(X)
-    for dtype in ("float32", "float64"):
-        fast = gm.FastKernelRegressor(**sizes(0, 2, 2) | {"learn": "labels", "dtype": dtype})
-        pipeline = make_pipeline(StandardScaler(), fast).fit(far, y)
-        if dtype == "float32":
-            with pytest.warns(AccuracyWarning, match=r"Fit the fast model with dtype='float64'"):
-                gm.export(pipeline, tmp_path / "far.py")
-        else:
-            gm.export(pipeline, tmp_path / "far.py")
-            module = runpy.run_path(str(tmp_path / "far.py"))
-            np.testing.assert_allclose(module["predict"](far), pipeline.predict(far), atol=1e-5)
+    fast = gm.FastKernelRegressor(**sizes(0, 2, 2) | {"learn": "labels", "dtype": dtype})
+    fitted = fast if with_std is None else make_pipeline(StandardScaler(with_std=with_std), fast)
+    fitted.fit(far, y)
+    gm.export(fitted, tmp_path / "far.py")
+    module = runpy.run_path(str(tmp_path / "far.py"))
+    np.testing.assert_allclose(module["predict"](far), fitted.predict(far), atol=1e-5)
+    gm.save(fast, tmp_path / "fast.gramian")
+    for again in (fast, gm.load(tmp_path / "fast.gramian")):
+        told = again if with_std is None else make_pipeline(fitted[0], again)
+        with pytest.warns(AccuracyWarning, match=r"(1e\+07|9\.\de\+06) times its .* rows in float32"):
+            gm.export(told, tmp_path / "far.c")
 
 
 def test_c_names_and_numbers():

@@ -355,3 +355,44 @@ def test_the_python_file_knows_codes_in_the_other_precision(train, new, tmp_path
     found = runpy.run_path(str(tmp_path / "codes.py"))["predict"](rows.astype(new))
     np.testing.assert_allclose(found, fast.predict(rows.astype(new)), atol=1e-5)
     np.testing.assert_allclose(found, fast.predict(rows.astype(train)), atol=1e-5)
+
+
+def written_otherwise(levels):
+    """Return rows with a code and the text of a date, as two programs write them, and a maker of models.
+
+    60 levels are so many that each has a number beside the one-hot columns.
+    """
+    rng = np.random.default_rng(0)
+    codes = np.concatenate([np.arange(levels), rng.integers(0, levels, 20 * levels)])
+    days = np.datetime64("2020-01-01") + codes
+    number = rng.integers(0, 64, len(codes)) / 64.0
+    y = rng.standard_normal(levels)[codes] + number
+    rows = np.empty((len(codes), 3), object)
+    rows[:, 0], rows[:, 1], rows[:, 2] = codes * 0.1 + 0.05, np.datetime_as_string(days), number
+    other = rows.copy()
+    other[:, 0] = (codes * 0.1 + 0.05).astype(np.float32).astype(float)
+    other[:, 1] = [f"{day} 00:00:00" for day in rows[:, 1]]
+    sizes = {"n_levels": 0, "n_units": 4, "n_directions": 2, "random_state": 0}
+    return rows, other, lambda rows: gm.compress(y, rows, categorical=[0, 1], **sizes)
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("levels", [6, pytest.param(60, marks=pytest.mark.slow)])
+def test_files_know_levels_that_are_written_otherwise(levels, back, tmp_path):
+    rows, other, fit = written_otherwise(levels)
+    rows, other = (other, rows) if back else (rows, other)
+    fast = fit(rows)
+    np.testing.assert_allclose(fast.predict(other), fast.predict(rows), atol=1e-6)
+    gm.export(fast, tmp_path / "m.py")
+    found = runpy.run_path(str(tmp_path / "m.py"))["predict"](other)
+    np.testing.assert_allclose(found, fast.predict(rows), atol=1e-5)
+    if CC is None:
+        return
+    gm.export(fast, tmp_path / "m.c")
+    library = str(tmp_path / "m.so")
+    subprocess.run([CC, *STRICT, "-shared", "-fPIC", "-o", library, str(tmp_path / "m.c"), "-lm"], check=True)
+    for table in (rows, other):
+        values = np.empty(len(table))
+        loaded, n, pointer = ctypes.CDLL(library), ctypes.c_long(len(table)), ctypes.c_void_p
+        loaded.m_decision_batch(cells_of(table), n, pointer(values.ctypes.data))
+        np.testing.assert_allclose(values, fast.predict(rows).ravel(), atol=1e-5)

@@ -6,6 +6,7 @@ import copy
 import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -40,6 +41,8 @@ def made_up(shape, outputs):
 
 def by_definition(flat, x):
     """Return f(x) of plain arrays as their docstring says."""
+    if flat.center is not None:
+        x = x - flat.center
     z = x @ flat.projection - flat.offset
     node = 0
     for _ in range(flat.levels):
@@ -70,9 +73,13 @@ def test_plain_arrays_and_loops_are_the_predictor(shape, outputs):
 def test_scaling_moves_into_the_projection():
     flat = flatten(made_up(Shape(2, 3, 2), 2))
     mean, scale = np.array([1.0, -2.0, 0.5, 0.0, 3.0, 0.0]), np.array([2.0, 0.5, 3.0, 1.0, 1.0, 9.0])
-    for x in X[:20].astype(np.float64):
-        found = by_definition(flat.after_scaling(mean, scale), x)
-        np.testing.assert_allclose(found, by_definition(flat, (x - mean) / scale), atol=1e-9)
+    centers = replace(flat, center=np.arange(6.0))
+    for before, deviation in ((flat, scale), (flat, 0.01 * scale), (centers, scale)):
+        after = before.after_scaling(mean, scale, deviation)
+        assert (after.center is None) == (before is flat and deviation is scale)
+        for x in X[:20].astype(np.float64):
+            found = by_definition(after, x)
+            np.testing.assert_allclose(found, by_definition(before, (x - mean) / scale), atol=1e-9)
 
 
 def test_float16_is_computed_in_float32():

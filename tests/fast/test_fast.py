@@ -157,7 +157,7 @@ def test_copies_are_labelled_by_the_teacher(rows):
 def test_many_classes_and_a_budget(rows, monkeypatch):
     # Ten operations a nanosecond, whatever the machine and its load.
     monkeypatch.setattr(
-        FastKernelModel, "_nanoseconds", lambda model, shape, d, K: 0.1 * shape.operations(d, K)
+        FastKernelModel, "_nanoseconds", lambda model, shape, d, K, centers: 0.1 * shape.operations(d, K)
     )
     monkeypatch.setattr(fast_base, "linear_cost", lambda d, K, n: 0.2 * d * K)
     monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: 0.2 * d * K)

@@ -130,3 +130,16 @@ def test_methods_without_landmarks_warn_too(given: object, X: np.ndarray) -> Non
         gm.KernelPCA(2, kernel=given).fit(rows)
     with pytest.warns(NumericalWarning, match="the kernel is indefinite: on 40 rows.*several optima"):
         gm.DCSVC(kernel=given).fit(rows, X[:, 0] > 0.0)
+
+
+def test_an_indefinite_function_whose_landmarks_look_definite_is_told():
+    # Two landmarks have a definite matrix; that of more rows has large negative eigenvalues.
+    def squared_distance_complement(A, B):
+        return 1.0 - 0.5 * np.square(A[:, None] - B[None]).sum(axis=2) ** 1.5
+
+    X = np.random.default_rng(0).standard_normal((300, 2)) * 0.5
+    model = gm.KernelRidge(
+        kernel=squared_distance_complement, approximation=gm.Nystrom(rank=2), random_state=0
+    )
+    with pytest.warns(NumericalWarning, match=r"kernel is indefinite: on 256 rows .* landmarks show none"):
+        model.fit(X, X[:, 0])

@@ -13,7 +13,7 @@ from scipy.stats import yeojohnson
 
 import gramian as gm
 from gramian.data.source import ArraySource
-from gramian.exceptions import InputError
+from gramian.exceptions import AccuracyWarning, InputError
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
 from gramian.tables.empirical import KNOTS, distribution
 from gramian.tables.scaling import HOWS
@@ -328,3 +328,24 @@ def test_outputs_that_want_different_maps_are_fitted():
     assert [trial.setting.target for trial in model.search_.trials if trial.kept] == ["auto"]
     assert [output.how for output in model.target_.outputs] == ["none", "log"]
     assert model.score(X, Y) > 0.99
+
+
+def test_scalings_after_the_first_count_as_time(monkeypatch):
+    # 800 rows of 3,000 columns spent 4 of 10 seconds on scalings, with time_limit=5.
+    X = np.random.default_rng(0).lognormal(size=(60, 3))
+    learned = []
+
+    def learn(*args, how, **options):
+        learned.append(how)
+        return gm_learn(*args, how=how, **options)
+
+    gm_learn = Scaling.learn
+    monkeypatch.setattr(Scaling, "learn", learn)
+    model = gm.TabularRegressor(kernel="gaussian", include=(), random_state=0, time_limit=1e-3)
+    with pytest.warns(AccuracyWarning, match=r"too short for the whole search"):
+        model.fit(X, X[:, 0])
+    assert learned == ["auto"]
+    assert not model.search_.finished
+    model.set_params(time_limit=None).fit(X, X[:, 0])
+    assert learned == ["auto", "auto", "standard", "quantile"]
+    assert model.search_.finished

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gramian._numerics import stored_tolerance
 from gramian._phases import Progress, uncounted
 from gramian._typing import Array, IntArray, Rows
 from gramian.compression.basis import Basis, BasisBuilder
@@ -15,7 +17,8 @@ from gramian.compression.features import FeatureMap
 from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.kernels.base import Kernel
+from gramian.exceptions import NumericalWarning
+from gramian.kernels.base import Kernel, negative_part
 from gramian.landmarks.partition import SAMPLE_ROWS, Partition, fit_partition
 from gramian.landmarks.rules import ROWS_PER_LANDMARK
 
@@ -145,11 +148,27 @@ class Builder(ABC):
             rng=settings.rng,
             kernel=settings.kernel,
         )
-        return self.finish(self.assemble(sample, partition, settings), source, settings)
+        features = self.assemble(sample, partition, settings)
+        if not settings.kernel.definite and not any(basis.negative for basis in features.nodes):
+            _warn_if_indefinite(settings.kernel, sample)
+        return self.finish(features, source, settings)
 
     def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:
         """Return the features improved by further passes over the rows; by default, return them unchanged."""
         return features
+
+
+def _warn_if_indefinite(kernel: Kernel, sample: Rows) -> None:
+    """Warn if the kernel matrix of some rows has negative eigenvalues, which landmarks may not show."""
+    negative, total, count = negative_part(kernel, sample)
+    if negative > stored_tolerance() * total:
+        warnings.warn(
+            f"the kernel is indefinite: on {count} rows its negative eigenvalues have the sum "
+            f"{-negative:.3g} (of magnitudes with sum {total:.3g}), though the landmarks show none. "
+            "Predictions can be far off. Use a positive semi-definite kernel.",
+            NumericalWarning,
+            stacklevel=3,
+        )
 
 
 def _draw(source: RowSource, size: int, settings: BuildSettings) -> Rows:

@@ -43,7 +43,8 @@ def export(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
 
     All three compute in float32, or in float64 for a model with ``dtype="float64"``, and agree with the model
     up to rounding. A row that lies on a border between leaves up to rounding may be sent to the other leaf.
-    ONNX and C take rows in float32; rows of tables are encoded and scaled in float64.
+    ONNX and C take rows in float32, and ``AccuracyWarning`` tells of features so far from 0 that they lose
+    digits by that. Rows of tables are encoded and scaled in float64.
 
     Time and memory O(bytes of the model). Raises ``InputError`` for a model that is not fitted or of another
     kind, labels that are neither numbers nor text, categories that a file cannot hold (text with NUL; in ONNX
@@ -66,6 +67,6 @@ def export(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
             f"path={str(path)!r} ends in {path.suffix!r}.{did_you_mean(path.suffix, TARGETS)} Give a path "
             f"that ends in one of {', '.join(TARGETS)}: the suffix says what is written."
         )
-    content = target(describe(model, path.stem))
+    content = target(describe(model, path.stem, single=target is not numpy_bytes))
     with complete_file(path) as file:
         file.write(content)

@@ -66,8 +66,11 @@ class Description:
         return f"A fast kernel {kind}: {features}, {sizes}; by gramian {version}"
 
 
-def describe(model: BaseEstimator, name: str) -> Description:
-    """Return the description of a fitted fast model: alone, behind a ``StandardScaler``, or of tables."""
+def describe(model: BaseEstimator, name: str, *, single: bool = False) -> Description:
+    """Return the description of a fitted fast model: alone, behind a ``StandardScaler``, or of tables.
+
+    single : whether the file takes rows in float32; then features that lose digits by that are warned of.
+    """
     scaler, estimator = _parts(model)
     of_table = isinstance(estimator, FastTable) and scaler is None
     if not isinstance(estimator, FastKernelModel) and not of_table:
@@ -80,10 +83,13 @@ def describe(model: BaseEstimator, name: str) -> Description:
     # The answers of a table are made of the plain values in float64.
     flat = flatten(estimator.model_.predictor_) if of_table else estimator.flat_predictor()
     if scaler is not None:
-        mean = scaler.mean_ if scaler.with_mean else np.zeros(flat.n_features)
-        scale = scaler.scale_ if scaler.with_std else np.ones(flat.n_features)
-        flat = flat.after_scaling(mean, scale)
-        _warn_if_far(mean / scale if scaler.with_std else 0.0 * mean, flat.dtype)
+        mean, scale = _moments(scaler, flat.n_features)
+        deviation = scale * estimator.feature_moments()[1]
+        flat = flat.after_scaling(mean, scale, deviation)
+    elif not of_table:
+        deviation = estimator.feature_moments()[1]
+    if single and not of_table:
+        _warn_if_far(flat, deviation)
     kept = (flat.projection, flat.offset, flat.planes, flat.forms, flat.weights)
     if not all(np.isfinite(part).all() for part in kept):
         raise InputError(
@@ -111,16 +117,27 @@ def _parts(model: BaseEstimator) -> tuple[StandardScaler | None, Any]:
     raise InputError(f"A Pipeline of {names} cannot be exported. {WHAT_CAN_BE}")
 
 
-def _warn_if_far(mean: Array, dtype: np.dtype[np.floating]) -> None:
-    """Warn if rows before scaling lose digits that scaled rows keep; mean : of features, in deviations."""
-    j = int(np.abs(mean).argmax())
-    lost = unit_roundoff(dtype) * abs(float(mean[j]))
+def _moments(scaler: StandardScaler, n_features: int) -> tuple[Array, Array]:
+    mean = scaler.mean_ if scaler.with_mean else np.zeros(n_features)
+    scale = scaler.scale_ if scaler.with_std else np.ones(n_features)
+    return mean, scale
+
+
+def _warn_if_far(flat: FlatPredictor, deviation: Array) -> None:
+    """Warn if rows in float32 lose digits of features far from 0; deviation : (d,), of the features."""
+    if flat.center is None:
+        return
+    used = flat.projection.any(axis=1) & (flat.center != 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.where(used, np.abs(flat.center) / deviation, 0.0)
+    j = int(far.argmax())
+    lost = unit_roundoff(np.float32) * float(far[j])
     if lost > MOST_LOST:
         warnings.warn(
-            f"The mean of feature {j} (from 0) is {abs(mean[j]):.2g} times its deviation. The file takes "
-            f"rows before scaling, which {dtype} rounds by up to {lost:.1g} deviations: its answers differ "
-            "from those of the pipeline. Fit the fast model with dtype='float64', or export it alone and "
-            "scale the rows yourself.",
+            f"The mean of feature {j} (from 0) is {far[j]:.2g} times its deviation. The file takes rows in "
+            f"float32, which rounds it by up to {lost:.1g} deviations: its answers differ from those of the "
+            "model. Export to a .py file, which takes rows in float64, or subtract the mean of such features "
+            "from the rows before the fit and before the file.",
             AccuracyWarning,
             stacklevel=4,
         )

@@ -72,6 +72,8 @@ def _npz(model: Description) -> bytes:
         "one_value": np.array(model.one_value),
         "by_name": np.array(model.names is not None),
     }
+    if flat.center is not None:
+        arrays["center"] = flat.center
     if model.names is not None:
         arrays["names"] = np.array(model.names, str)
     if model.labels is not None:

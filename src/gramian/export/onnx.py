@@ -51,6 +51,8 @@ def onnx_bytes(model: Description) -> bytes:
         columns, real = input_names(table, names), np.float64
         graph = Graph(onnx, taken=[*names, *columns.values()])
         inputs, rows = table_inputs(graph, table, columns), encoded_rows(graph, table, columns)
+    if flat.center is not None:
+        rows = graph("Sub", graph.cast(rows, np.float64), graph.constant(flat.center))
     rows = graph.cast(rows, flat.dtype)
     values = _leaf_values(graph, flat, rows) if flat.n_leaves == 1 else _by_tiles(graph, flat, rows)
     values = graph.cast(values, real)

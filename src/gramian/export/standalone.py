@@ -86,9 +86,12 @@ def _values(X: Any) -> np.ndarray:
     """Return the values (n, outputs) of rows X (n, features)."""
     model = _model()
     projection, forms, weights = model["projection"], model["forms"], model["weights"]
-    X = np.asarray(_matched(X), weights.dtype)
+    center = model.get("center")
+    X = np.asarray(_matched(X), weights.dtype if center is None else np.float64)
     if X.ndim != 2 or X.shape[1] != len(projection):
         raise ValueError(f"X has shape {X.shape}; expected (n, {len(projection)}).")
+    if center is not None:  # features far from 0 keep their digits
+        X = (X - center).astype(weights.dtype)
     z = X @ projection - model["offset"]
     ends = np.hstack([z, np.ones((len(z), 1), z.dtype)])
     leaves = _leaves(ends, model["planes"])

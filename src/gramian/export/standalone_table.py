@@ -105,7 +105,8 @@ def _encoded(rows: Any) -> np.ndarray:
             looked = [k for k, (column, _) in enumerate(model["lookups"].tolist()) if column == j]
             further = [level for k in looked for level in model[f"lookup_levels_{k}"].tolist()]
             cells = read(table[:, j], kind, name).tolist()
-            cells = _levels(cells, [*place, *further]) if kind == "code" else cells
+            known_as = _levels if kind == "code" else _same_days
+            cells = known_as(cells, [*place, *further])
             at = np.array([gone if _missing(cell) else place.get(cell, other) for cell in cells], np.intp)
             out[at >= 0, at[at >= 0]] = 1.0
             for k, (column, to) in enumerate(model["lookups"].tolist()):
@@ -169,6 +170,23 @@ def _levels(cells: list[float], levels: list[float]) -> list[float]:
         return cell if cell in known or (cell != single[cell] and level != single[cell]) else level
 
     return [level_of(cell) for cell in cells]
+
+
+def _same_days(cells: list[Any], levels: list[Any]) -> list[Any]:
+    """Return text, in place of the text of a date the level that is the same date written otherwise."""
+    known, days = set(levels), {_day(level): level for level in reversed(levels)}
+    days.pop(None, None)
+    new = {cell for cell in cells if isinstance(cell, str)} - known if days else set()
+    same = {cell: days.get(_day(cell), cell) for cell in new}
+    return [same.get(cell, cell) for cell in cells]
+
+
+def _day(text: str) -> float | None:
+    """Return the days since 1970 of the text of a date; None for other text."""
+    try:
+        return _number(text, "date", "") if text[4:5] == text[7:8] == "-" else None
+    except ValueError:
+        return None
 
 
 def _names(column: np.ndarray, kind: str, name: str) -> np.ndarray:

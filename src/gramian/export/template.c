@@ -33,7 +33,11 @@ enum { FEATURES = @FEATURES@, DIRECTIONS = @DIRECTIONS@, LEVELS = @LEVELS@, UNIT
 enum { LEAVES = 1 << LEVELS, WIDTH = UNITS + OUTPUTS };
 @IF_TABLE@enum { COLUMNS = @COLUMNS@@IF_CHANCES@, CLASSES = @CLASSES@@END@ };
 @END@
-/* z = x PROJECTION - OFFSET */
+@IF_CENTER@/* Subtracted from x in double, so that features far from 0 keep their digits. */
+static const double CENTER[FEATURES] = {
+@CENTER@
+};
+@END@/* z = x PROJECTION - OFFSET */
 static const real PROJECTION[FEATURES][DIRECTIONS] = {
 @PROJECTION@
 };
@@ -55,18 +59,20 @@ static const real FORMS[LEAVES][2 * DIRECTIONS + 1][WIDTH] = {
 @IF_ROWS@void @NAME@_decision(const float *x, float *out)
 @END@@IF_TABLE@static void values_of(const real *x, real *out)
 @END@{
-    real z[DIRECTIONS], form[WIDTH];
+    real z[DIRECTIONS], form[WIDTH]@IF_CENTER@, moved[FEATURES]@END@;
     int leaf = 0;
-    for (int j = 0; j < DIRECTIONS; j++)
+@IF_CENTER@    for (int i = 0; i < FEATURES; i++)
+        moved[i] = (real)((double)x[i] - CENTER[i]);
+@END@    for (int j = 0; j < DIRECTIONS; j++)
         z[j] = -OFFSET[j];
     /* Four features at a time: z is read and written a quarter as often. */
     for (int i = 0; i + 4 <= FEATURES; i += 4)
         for (int j = 0; j < DIRECTIONS; j++)
-            z[j] += (x[i] * PROJECTION[i][j] + x[i + 1] * PROJECTION[i + 1][j])
-                + (x[i + 2] * PROJECTION[i + 2][j] + x[i + 3] * PROJECTION[i + 3][j]);
+            z[j] += (@INPUT@[i] * PROJECTION[i][j] + @INPUT@[i + 1] * PROJECTION[i + 1][j])
+                + (@INPUT@[i + 2] * PROJECTION[i + 2][j] + @INPUT@[i + 3] * PROJECTION[i + 3][j]);
     for (int i = FEATURES - FEATURES % 4; i < FEATURES; i++)
         for (int j = 0; j < DIRECTIONS; j++)
-            z[j] += x[i] * PROJECTION[i][j];
+            z[j] += @INPUT@[i] * PROJECTION[i][j];
 @IF_TREE@    for (int level = 0; level < LEVELS; level++) {
         real side = PLANES[leaf][DIRECTIONS];
         for (int j = 0; j < DIRECTIONS; j++)

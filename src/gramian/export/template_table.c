@@ -74,6 +74,38 @@ static double curve(const double (*points)[2], int count, double x)
         * ((points[high][1] - points[low][1]) / (points[high][0] - points[low][0]));
 }
 
+/* The length of the text of a day such as 2024-05-31 where nothing or a time of midnight follows, else 0. */
+static size_t day_length(const char *text)
+{
+    const size_t n = strspn(text, "0123456789-");
+    const char *const rest = text + n;
+    if (n != 10 || text[4] != '-' || text[7] != '-')
+        return 0;
+    return *rest == 0 || ((*rest == ' ' || *rest == 'T') && strspn(rest + 1, "0:.") == strlen(rest + 1)) ? n : 0;
+}
+
+/* Whether two texts are the same day, with and without a time of midnight. */
+static int same_day(const char *a, const char *b)
+{
+    const size_t n = day_length(a);
+    return n > 0 && day_length(b) == n && memcmp(a, b, n) == 0;
+}
+
+/* Whether two codes are the same in float, which one of them is rounded to. */
+static int same_code(double a, double b)
+{
+    return (float)a == (float)b && a != floor(a) && b != floor(b) && ((float)a == a || (float)b == b);
+}
+
+/* The place of a cell that is written otherwise than in training, -1 if it is none of the texts or codes. */
+static int found_otherwise(int by_text, int first, int count, const @NAME@_cell *cell)
+{
+    for (int k = 0; k < count; k++)
+        if (by_text ? same_day(cell->text, TEXTS[first + k]) : same_code(cell->number, CODES[first + k]))
+            return k;
+    return -1;
+}
+
 /* The place of a cell among ascending texts or codes, -1 if it is none of them. */
 static int found(int by_text, int first, int count, const @NAME@_cell *cell)
 {
@@ -89,7 +121,7 @@ static int found(int by_text, int first, int count, const @NAME@_cell *cell)
         else
             high = middle;
     }
-    return -1;
+    return found_otherwise(by_text, first, count, cell);
 }
 
 static int lost(int j, const @NAME@_cell *cell)
@@ -116,6 +148,8 @@ static int category(int j, const @NAME@_cell *cell)
     else
         while (at < COLUMN[j].count && CODES[COLUMN[j].first + at] != cell->number)
             at++;
+    if (COLUMN[j].kind == CODE && at == COLUMN[j].count)
+        at = found_otherwise(0, COLUMN[j].first, COLUMN[j].count, cell);
     return 0 <= at && at < COLUMN[j].count ? COLUMN[j].value + at : COLUMN[j].other;
 }
 

@@ -44,6 +44,7 @@ from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product, metric_directions
 from gramian.fast.learning.training_set import TrainingSet, together
 from gramian.fast.search import ShapeTrainer, linear_shape, search_shapes
+from gramian.fast.serving.centering import far_center
 from gramian.fast.serving.compiled import single_row
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.serving.predictor import FastPredictor
@@ -101,13 +102,14 @@ class FastKernelModel(KernelEstimator):
 
     def _state(self) -> dict[str, Any]:
         """Return the learned attributes; of the rows for timing only mean and spread, shape (2, d)."""
+        return super()._state() | {"_batch": self.feature_moments()}
+
+    def feature_moments(self) -> Float64Array:
+        """Return the mean and the deviation of the features, shape (2, d), as float32 rows have them."""
         rows = self._batch
-        moments = (
-            rows
-            if rows.dtype == np.float64
-            else np.stack([rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)])
-        )
-        return super()._state() | {"_batch": moments}
+        if rows.dtype == np.float64:  # of a model file
+            return np.asarray(rows, np.float64)
+        return np.stack([rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)])
 
     def _restore(self, state: dict[str, Any]) -> None:
         super()._restore(state)
@@ -227,12 +229,17 @@ class FastKernelModel(KernelEstimator):
             K = values.shape[1]
             product = linear_cost(d, K, self._rows_at_a_time(d))
             limit = budget * product if unit == "x" else budget
+            centers = far_center(center, next(iter(pools.values())).inverse) is not None
+
+            def clock(shape: Shape) -> float:
+                return self._nanoseconds(shape, d, K, centers)
+
             if unit == "x" and budget >= 1:
                 # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
-                limit = max(limit, self._nanoseconds(linear_shape(d, K), d, K))
-            best = search_shapes(limit, lambda shape: self._nanoseconds(shape, d, K), trainer)
+                limit = max(limit, clock(linear_shape(d, K)))
+            best = search_shapes(limit, clock, trainer)
             warn_if_disturbed(product, product_nanoseconds(d, K, self._rows_at_a_time(d)), self.cost)
-            used = self._nanoseconds(linear_shape(d, K) if best.linear else best.shape, d, K) / limit
+            used = clock(linear_shape(d, K) if best.linear else best.shape) / limit
         else:
             best = trainer.fitted(shape)
             used = 1.0
@@ -301,17 +308,17 @@ class FastKernelModel(KernelEstimator):
         model.predictor_, model.n_jobs = predictor, 1
         return model.predict
 
-    def _nanoseconds(self, shape: Shape, n_features: int, n_outputs: int) -> float:
-        """Return the nanoseconds a row of ``predict`` with a shape."""
-        return interpolate_time(shape, lambda one: self._timed(one, n_features, n_outputs))
+    def _nanoseconds(self, shape: Shape, n_features: int, n_outputs: int, centers: bool) -> float:
+        """Return the nanoseconds a row of ``predict`` with a shape, which centres the rows if asked to."""
+        return interpolate_time(shape, lambda one: self._timed(one, n_features, n_outputs, centers))
 
-    def _timed(self, shape: Shape, n_features: int, n_outputs: int) -> float:
+    def _timed(self, shape: Shape, n_features: int, n_outputs: int, centers: bool) -> float:
         """Return the nanoseconds a row of ``predict`` with a shape, measured once in this process."""
         n, labels = self._rows_at_a_time(n_features), getattr(self, "classes_", np.zeros(0)).dtype
-        key = (type(self), labels, shape, n_features, n_outputs, n)
+        key = (type(self), labels, shape, n_features, n_outputs, n, centers)
         if key not in _TIMED:
             rng = np.random.default_rng(0)
-            predict = self._predict_by(dummy(shape, n_features, n_outputs, rng))
+            predict = self._predict_by(dummy(shape, n_features, n_outputs, rng, centers=centers))
             batch = rng.standard_normal((n, n_features)).astype(np.float32)
             _TIMED[key] = 1e9 * seconds_per_row(predict, batch)
         return _TIMED[key]

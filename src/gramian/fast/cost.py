@@ -172,7 +172,9 @@ def interpolate_time(shape: Shape, timed: Callable[[Shape], float]) -> float:
     return float(np.interp(shape.n_units, units, found))
 
 
-def dummy(shape: Shape, n_features: int, n_outputs: int, rng: np.random.Generator) -> FastPredictor:
+def dummy(
+    shape: Shape, n_features: int, n_outputs: int, rng: np.random.Generator, *, centers: bool = False
+) -> FastPredictor:
     """Return a predictor with the given shape and random numbers, to time before anything is learned."""
     r, leaves, f4 = shape.n_directions, 2**shape.n_levels, np.float32
     levels = stage_levels(shape.n_levels)
@@ -189,4 +191,5 @@ def dummy(shape: Shape, n_features: int, n_outputs: int, rng: np.random.Generato
         TreeRouter(stages, levels),
         forms,
         rng.standard_normal((leaves, n_outputs, shape.n_units)).astype(f4),
+        np.zeros(n_features) if centers else None,
     )

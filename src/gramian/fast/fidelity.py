@@ -91,8 +91,8 @@ def warn_if_low(found: Fidelity, used: float, cost: str | float) -> None:
 def rounded(predictor: FastPredictor, dtype: np.dtype[np.floating], rows: Float64Array) -> FastPredictor:
     """Return a predictor with numbers of a type; warn if that changes the values of training rows much.
 
-    A row is projected before its origin is subtracted, so that features far from 0 lose their digits. Raises
-    ``InputError`` if the numbers overflow.
+    The projection holds one over the deviation of a feature, which float16 rounds to few digits or to
+    infinity where features are very large or very small. Raises ``InputError`` if the numbers overflow.
     """
     rows = rows[:ROUNDED_ROWS]
     exact = predictor(rows)
@@ -103,15 +103,14 @@ def rounded(predictor: FastPredictor, dtype: np.dtype[np.floating], rows: Float6
     if (change <= allowed).all():
         return stored
     deviations = rows.std(axis=0)
-    far = np.divide(np.abs(rows.mean(axis=0)), deviations, where=deviations > 0, out=0.0 * deviations)
-    j = int(far.argmax())
+    sizes = np.log(deviations, where=deviations > 0, out=np.zeros(len(deviations)))
+    j = int(np.abs(sizes).argmax())
     finite = np.isfinite(change).all()
     text = (
         f"Numbers of type {dtype} "
         + (f"change the values by more than {MOST_ROUNDING:.0%} of their deviation" if finite else "overflow")
-        + f" on the training rows. Feature {j} (from 0) is furthest from 0 for how much it varies: its mean "
-        f"is {rows[:, j].mean():.3g}, its deviation {deviations[j]:.3g}. Subtract the mean of such features "
-        "from all rows, or pass dtype='float64'."
+        + f" on the training rows. The deviation of feature {j} (from 0) is furthest from 1: it is "
+        f"{deviations[j]:.3g}. Scale such features in all rows, or pass dtype='float64'."
     )
     if not finite:
         raise InputError(text)

@@ -209,7 +209,12 @@ def _fast_predictor(unit: str = "exp(-q)", **parts: Any) -> FastPredictor:
             f"its fast model has units {unit}, and this gramian computes {UNIT}. Compress the model again "
             "with gramian.compress and save the result, or load the file with the gramian that wrote it."
         )
-    return FastPredictor(**parts)
+    made = FastPredictor(**parts)
+    if made.center is not None:
+        check_shape(
+            "center", made.center, (len(made.offset if made.projection is None else made.projection),)
+        )
+    return made
 
 
 #: The parts that a model file may hold, by their class.

@@ -195,7 +195,7 @@ class TabularModel(TableServer, KernelEstimator):
         sizes = tuple(sorted({min(size, len(sample) - n_held) for size in sizes}))
         both = weights, scale_weights
         scalings = SCALINGS if self.scaling == AUTO else (self.scaling,)
-        forms = SearchRows.of(rows, sampled, sizes, scalings, respond, both, holdout, rng)
+        forms = SearchRows.of(rows, sampled, sizes, scalings, respond, both, holdout, rng, until)
         whole = TableProblem(
             forms.scaled,
             targets,
@@ -221,6 +221,7 @@ class TabularModel(TableServer, KernelEstimator):
                 )
         else:
             found = TableSearchResult(settings[0], None, (), 0, 0, 0.0, True)
+        found = replace(found, finished=found.finished and forms.whole)
         rows, self.scaling_ = forms.of_setting(found.setting)
         self.columns_ = rows.columns
         self.metric_importances_ = self._metric_shares(whole, found, until)

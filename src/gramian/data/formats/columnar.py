@@ -216,7 +216,7 @@ class ColumnarStorage(Storage):
         return Target(", ".join(self.choice.targets), dtype, len(kinds) if several else None)
 
     def _targets(self, table: Table) -> Array:
-        parts = [labels(_flat(table.column(name))) for name in self.choice.targets]
+        parts = [_labels(table.column(name), name) for name in self.choice.targets]
         return np.column_stack(parts) if not isinstance(self.choice.target, str) else parts[0]
 
 
@@ -300,6 +300,22 @@ def _no_values(name: str, column: str) -> InputError:
 def _flat(column: Column) -> Any:
     """Return a column as one contiguous array."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _labels(column: Column, name: str) -> Array:
+    """Return a column of labels; raise for the first decimal that 64 bits cannot hold."""
+    try:
+        return labels(_flat(column))
+    except pyarrow_package().ArrowInvalid:
+        values = column.to_pylist()
+        row = next((k for k, v in enumerate(values) if v is not None and not -(1 << 63) <= v < 1 << 63), None)
+        if row is None:
+            raise
+        raise UnreadableRow(
+            row,
+            f"column {name!r} holds {quoted(values[row])}, beyond the 64 bits of whole labels. Store "
+            "it as text, or as double if it is the target of a regression.",
+        ) from None
 
 
 def _one_hot(column: Column, name: str, values: tuple[str, ...]) -> FloatArray:

@@ -14,6 +14,7 @@ from gramian.fast.learning.augmentation import AugmentedRows, members
 from gramian.fast.learning.leaves import Limit, learn_alone, learn_together
 from gramian.fast.learning.loss import LeafRows
 from gramian.fast.learning.rbf_units import Units, first_units
+from gramian.fast.serving.centering import far_center
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
 
@@ -107,7 +108,9 @@ class Student:
     def predictor(self) -> FastPredictor:
         """Return the predictor; missing units get weight 0."""
         P = self.Q * self.inverse[:, None]
-        offset, router, leaves, n_units = self.center @ P, self.router, self.leaves, self.shape.n_units
+        router, leaves, n_units = self.router, self.leaves, self.shape.n_units
+        center = far_center(self.center, self.inverse)
+        offset = self.center @ P if center is None else np.zeros(P.shape[1])
         r, K = P.shape[1], len(leaves[0].linear)
         if len(leaves) == 1 and not n_units and r > K:  # a linear model: its outputs are its directions
             B = leaves[0].linear
@@ -122,7 +125,7 @@ class Student:
                 forms[s, :u] = leaf.denominators
                 weights[s, :, :u] = leaf.weights
             forms[s, n_units:, : r + 1] = leaf.linear
-        return FastPredictor(P, offset, router, forms, weights)
+        return FastPredictor(P, offset, router, forms, weights, center)
 
 
 def begin(

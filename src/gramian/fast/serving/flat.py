@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gramian._typing import Array, FloatArray
+from gramian._typing import Array, Float64Array, FloatArray
+from gramian.fast.serving.centering import far_center
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter
 
@@ -15,7 +16,7 @@ from gramian.fast.serving.router import TreeRouter
 class FlatPredictor:
     r"""Predictor f(x) = A_lᵀ φ + p F_l[:, u:], φ = 1/max(1, p F_l[:, :u]), with
 
-    p = [z, 1, z²], z = Pᵀx − o, and l the leaf of z.
+    p = [z, 1, z²], z = Pᵀ(x − c) − o, and l the leaf of z.
 
     projection : (d, r), P; the identity if the predictor has none.
     offset : (r,), o.
@@ -24,9 +25,10 @@ class FlatPredictor:
         2^levels − 1 + l.
     forms : (leaves, 2r + 1, u + outputs), F: the units' denominators, then the linear parts.
     weights : (leaves, u, outputs), A.
+    center : (d,), c in float64, subtracted in float64; None for c = 0.
 
-    All arrays are float32, or float64 if the predictor is. The last axes run over units and outputs: loops
-    over them contain no sums, so compilers can vectorise them.
+    The other arrays are float32, or float64 if the predictor is. The last axes run over units and outputs:
+    loops over them contain no sums, so compilers can vectorise them.
     """
 
     projection: FloatArray
@@ -34,6 +36,7 @@ class FlatPredictor:
     planes: FloatArray
     forms: FloatArray
     weights: FloatArray
+    center: Float64Array | None = None
 
     @property
     def levels(self) -> int:
@@ -70,11 +73,20 @@ class FlatPredictor:
         """Float type of the arrays and of the arithmetic."""
         return self.weights.dtype
 
-    def after_scaling(self, mean: Array, scale: Array) -> FlatPredictor:
-        """Return a predictor that maps unscaled x to this predictor's answer for (x − mean) / scale."""
-        P = self.projection.astype(np.float64) / np.asarray(scale, np.float64)[:, None]
-        offset = self.offset + np.asarray(mean, np.float64) @ P
-        return replace(self, projection=P.astype(self.dtype), offset=offset.astype(self.dtype))
+    def after_scaling(self, mean: Array, scale: Array, deviation: Array) -> FlatPredictor:
+        """Return a predictor that maps unscaled x to this predictor's answer for (x − mean) / scale.
+
+        deviation : (d,), of the features of x, by which those that are far from 0 are found.
+        """
+        mean, scale = np.asarray(mean, np.float64), np.asarray(scale, np.float64)
+        P = self.projection.astype(np.float64) / scale[:, None]
+        if self.center is None:
+            inverse = np.divide(1.0, deviation, out=np.zeros(len(P)), where=deviation > 0)
+            center, origin = far_center(mean, inverse), mean
+        else:
+            center = origin = mean + scale * self.center
+        offset = self.offset + origin @ P if center is None else self.offset
+        return replace(self, projection=P.astype(self.dtype), offset=offset.astype(self.dtype), center=center)
 
 
 def flatten(
@@ -99,7 +111,8 @@ def flatten(
         "weights": (double.weights * spread[:, None]).swapaxes(1, 2),
     }
     with np.errstate(over="ignore"):
-        return FlatPredictor(**{name: np.ascontiguousarray(a, dtype) for name, a in kept.items()})
+        arrays = {name: np.ascontiguousarray(a, dtype) for name, a in kept.items()}
+    return FlatPredictor(**arrays, center=predictor.center)
 
 
 def _planes(router: TreeRouter, r: int) -> FloatArray:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from gramian._typing import Array, FloatArray, IntArray
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
 from gramian.fast.bumps import bumps_in_place
+from gramian.fast.serving.centering import centered
 from gramian.fast.serving.router import TreeRouter
 from gramian.fast.serving.tiles import LeafTiles
 
@@ -38,6 +39,8 @@ class FastPredictor:
     forms : (leaves, u + outputs, 2r + 1), coefficients of [z, 1, z²]: first 1 + Σ_i s_i² (z_i − c_i)² of
         each unit, then b and zeros for each output.
     weights : (leaves, outputs, u), a.
+    center : (d,), in float64 in every predictor, subtracted from rows before they are rounded; the offset is
+        then Pᵀ(o − center). None for features near 0 (:func:`.centering.far_center`).
     kept : the function of single rows and the predictor in float64 once they are made; pickles and copies
         leave them out.
 
@@ -50,10 +53,12 @@ class FastPredictor:
     router: TreeRouter
     forms: FloatArray
     weights: FloatArray
+    center: Float64Array | None = None
     kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FastPredictor, (self.projection, self.offset, self.router, self.forms, self.weights)
+        parts = (self.projection, self.offset, self.router, self.forms, self.weights, self.center)
+        return FastPredictor, parts
 
     @property
     def n_outputs(self) -> int:
@@ -83,8 +88,8 @@ class FastPredictor:
     @property
     def nbytes(self) -> int:
         """Bytes of the stored numbers."""
-        kept = [self.offset, self.forms, self.weights, *self.router.stages]
-        return sum(a.nbytes for a in kept) + (0 if self.projection is None else self.projection.nbytes)
+        kept = [self.projection, self.center, self.offset, self.forms, self.weights, *self.router.stages]
+        return sum(a.nbytes for a in kept if a is not None)
 
     def __call__(self, X: Array, engine: Engine | None = None) -> FloatArray:
         """Return f (n, outputs) for rows X (n, d); infinite or NaN for rows that overflow the float type.
@@ -97,7 +102,8 @@ class FastPredictor:
         dtype = work.dtype
         if len(X) <= WIDE_ROWS:
             with np.errstate(over="ignore", invalid="ignore"):
-                X = np.asarray(X, dtype)  # a value that overflows in a larger batch overflows here too
+                # A value that overflows in a larger batch overflows here too.
+                X = centered(X, self.center, dtype)
             work = self.wide()
         out = np.empty((len(X), self.n_outputs), work.dtype)
 
@@ -117,7 +123,7 @@ class FastPredictor:
 
     def project(self, X: Array, out: FloatArray | None = None) -> FloatArray:
         """Return zᵀ, shape (r, n), in ``out`` if it is given: coordinate by coordinate, as it is used."""
-        X = np.asarray(X, self.dtype)
+        X = centered(X, self.center, self.dtype)
         z = np.empty((len(self.offset), len(X)), self.dtype) if out is None else out
         if self.projection is None:
             z[:] = X.T
@@ -133,11 +139,11 @@ class FastPredictor:
         return self.astype(np.dtype(np.float32)) if self.dtype == np.float16 else self
 
     def wide(self) -> FastPredictor:
-        """Return the predictor in float64, made once."""
-        if self.dtype == np.float64:
+        """Return the predictor of centred rows in float64, made once."""
+        if self.dtype == np.float64 and self.center is None:
             return self
         if "wide" not in self.kept:
-            self.kept["wide"] = self.astype(np.dtype(np.float64))
+            self.kept["wide"] = replace(self.astype(np.dtype(np.float64)), center=None)
         wide: FastPredictor = self.kept["wide"]
         return wide
 
@@ -150,6 +156,7 @@ class FastPredictor:
             self.router.astype(dtype),
             self.forms.astype(dtype),
             self.weights.astype(dtype),
+            self.center,
         )
 
     def write(self, X: Array, out: FloatArray) -> None:
@@ -158,7 +165,7 @@ class FastPredictor:
         if leaves == 1 and not self.n_units:
             linear = self.forms[0, :, :r].T
             product = linear if self.projection is None else self.projection @ linear
-            np.matmul(np.asarray(X, self.dtype), product, out=out)
+            np.matmul(centered(X, self.center, self.dtype), product, out=out)
             out += self.forms[0, :, r] - self.offset @ linear
             return
         if leaves == 1:
@@ -175,7 +182,12 @@ class FastPredictor:
         out[:] = tiles.gather(values.swapaxes(1, 2).reshape(-1, self.n_outputs))
 
     def one(self, x: FloatArray) -> FloatArray:
-        """Return f (outputs,) of one row (d,), both in the predictor's own type, by few and short calls."""
+        """Return f (outputs,) of one row (d,), by few and short calls.
+
+        Both have the predictor's own type, but a row that is to be centred may have another one.
+        """
+        if self.center is not None:
+            x = centered(x, self.center, self.dtype)
         terms, r, u = np.empty(self.forms.shape[2], x.dtype), len(self.offset), self.n_units
         with np.errstate(over="ignore", invalid="ignore"):
             # The method dot takes a third of the time of the operator @ here.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -19,6 +21,8 @@ from gramian.tables.training.level_lookups import level_lookups
 
 #: Parts of the rows, each of whose rows get the numbers of their levels from the other parts. Chosen by hand.
 FOLDS = 5
+#: Part of the remaining time for scalings after the first. Chosen by hand.
+PART = 0.25
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class SearchRows:
     forms: dict[bool, EncodedRows]
     scalings: dict[tuple[str, bool], Scaling]
     scaled: dict[tuple[str, int], Float64Array]
+    whole: bool  #: whether there was time for all scalings
 
     @classmethod
     def of(
@@ -46,14 +51,18 @@ class SearchRows:
         weights: tuple[Array | None, Array | None],
         holdout: HoldOut,
         rng: np.random.Generator,
+        until: float = math.inf,
     ) -> Self:
         """Learn level means and scalings with these names, and apply them to the sampled rows.
 
         ``sampled`` are the numbers of the rows, held-out rows first, and how many these are; ``sizes``
         how many of the others the rounds fit; ``respond`` gives the targets (m, outputs) of rows by
         their numbers; ``weights`` are those of the rows, (n,) or None, for means and for scales;
-        ``holdout`` parts the rows, so that no row's own target is in the number of its level.
+        ``holdout`` parts the rows, so that no row's own target is in the number of its level. Scalings after
+        the first are left out where they would take more than ``PART`` of the time ``until`` then.
         """
+        began = time.perf_counter()
+        until = began + PART * (until - began)
         (sample, n_held), (own, for_scales) = sampled, weights
         numbers = sample[n_held:]
         counts = None if for_scales is None else for_scales[numbers]
@@ -79,12 +88,18 @@ class SearchRows:
         encoded = np.asarray(rows.take(sample), np.float64)
         scalings: dict[tuple[str, bool], Scaling] = {}
         scaled: dict[tuple[str, int], Float64Array] = {}
+        whole = True
         for levels, form in forms.items():
             once, columns = read_once(form), form.columns
-            how = {
-                name: Scaling.learn(once, columns, how=name, sample_weight=for_scales, rng=rng)
-                for name in names
-            }
+            how: dict[str, Scaling] = {}
+            start = time.perf_counter()
+            for name in names:
+                each = (time.perf_counter() - start) / max(1, len(how))
+                # One more is learned, and then all are applied, which takes about as long each.
+                if how and time.perf_counter() + (len(how) + 2) * each > until:
+                    break
+                how[name] = Scaling.learn(once, columns, how=name, sample_weight=for_scales, rng=rng)
+            whole = whole and len(how) == len(names)
             # Scalings that treat every column alike are compared once, under the first of their names.
             distinct = {scaling.methods: name for name, scaling in reversed(how.items())}
             kept = [name for name in how if name in distinct.values()]
@@ -92,7 +107,7 @@ class SearchRows:
             for size in sizes if levels else (0,):
                 block = np.hstack([with_means(encoded, known[size]), known_own[sample]])
                 scaled |= {(name, size): np.asarray(how[name].apply(block), np.float64) for name in kept}
-        return cls(forms, scalings, scaled)
+        return cls(forms, scalings, scaled, whole)
 
     def of_setting(self, setting: Setting) -> tuple[EncodedRows, Scaling]:
         """Return all rows and the scaling of a setting."""
