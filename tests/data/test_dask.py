@@ -33,6 +33,9 @@ from distributed import Client, Future, LocalCluster
 
 from gramian.engine_dask import DaskEngine
 
+# Targets here are any numbers, some of them far from 0.
+pytestmark = pytest.mark.filterwarnings("ignore:.*Pass fit_intercept=True")
+
 N = 4000
 #: Seconds after which a test that waits for another process says that it hangs.
 HANG = 600

@@ -163,7 +163,7 @@ class TestBadInput:
 
     @pytest.mark.filterwarnings("ignore:Solver terminated early:sklearn.exceptions.ConvergenceWarning")
     def test_a_cost_that_the_data_cannot_meet_ends(self, monkeypatch):
-        monkeypatch.setattr("gramian.fast.dcpred.fitting.LEAST_SVM_STEPS", 1000)
+        monkeypatch.setattr("gramian.fast.dcpred.local_models.LEAST_SVM_STEPS", 1000)
         model = classifier(loss="hinge", C=1e6, n_leaves=3).fit(X[:90], np.tile(LABELS[:2], 45))
         assert np.isfinite(model.decision_function(X)).all()
 

@@ -17,7 +17,7 @@ LOOKED_AT = 65_536
 
 
 def warn_of_far_targets(targets: NumberTargets) -> None:
-    """Warn if targets lie :data:`FAR` deviations or more from 0, which the model has no intercept for.
+    """Warn if targets that vary lie :data:`FAR` deviations or more from 0, and the model has no intercept.
 
     Looks at the first values in memory or of a file. Time O(outputs), for 65,536 rows at most.
     """
@@ -25,13 +25,13 @@ def warn_of_far_targets(targets: NumberTargets) -> None:
         return
     some = targets[slice(0, min(LOOKED_AT, targets.shape[0]))]
     mean, deviation = some.mean(axis=0), some.std(axis=0)
-    far = np.flatnonzero(np.abs(mean) > FAR * deviation)
+    far = np.flatnonzero((deviation > 0) & (np.abs(mean) > FAR * deviation))
     if not len(far):
         return
     which = "y lies" if targets.flat else f"column {far[0]} of y lies"
     warnings.warn(
         f"{which} around {mean[far[0]]:.3g} and varies by {deviation[far[0]]:.2g}. Without an intercept the "
-        "penalty draws predictions towards 0, which costs more than what varies. Pass fit_intercept=True.",
+        "penalty draws predictions towards 0. Pass fit_intercept=True, or subtract the mean first.",
         UserWarning,
         stacklevel=5,
     )
