@@ -112,7 +112,7 @@ def rounding(name: str) -> float:
         fitted, rows = fitted[-1], fitted[0].transform(rows)
     p = fitted.predictor_
     lost = np.abs(p(rows) - p.astype(np.dtype(np.float64))(rows)).max(axis=0)
-    return float((lost * getattr(fitted, "_spread", 1.0)).max()) if p.dtype == np.float32 else 0.0
+    return float((lost * getattr(fitted, "y_std_", 1.0)).max()) if p.dtype == np.float32 else 0.0
 
 
 def assert_agree(found: Any, expected: Any, lost: float = 0.0) -> None:

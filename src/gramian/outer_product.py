@@ -142,7 +142,7 @@ def _parts(model: BaseEstimator) -> _Parts:
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
         predictor = model.posterior_.smooth
-        spread = np.asarray(model._y_std)
+        spread = np.asarray(model.y_std_)
         scaled: Predictor | ExactPredictor
         if isinstance(predictor, ExactPredictor):
             scaled = replace(predictor, coefficients=predictor.coefficients * spread)
@@ -156,7 +156,7 @@ def _parts(model: BaseEstimator) -> _Parts:
         return _Parts(model, lambda rows: leaves(rows, Engine(1)), input=Input.of(model))
     if isinstance(model, FastKernelModel):
         check_is_fitted(model, "predictor_")
-        fast, factor = model.predictor_, model._spread if isinstance(model, FastKernelRegressor) else 1.0
+        fast, factor = model.predictor_, model.y_std_ if isinstance(model, FastKernelRegressor) else 1.0
         return _Parts(model, lambda rows: np.asarray(fast(rows, Engine(1)), np.float64) * factor)
     if _takes_rows(model):
         check_is_fitted(model)

@@ -245,7 +245,7 @@ def rounding(trial: Trial, values: np.ndarray) -> float:
                 max(np.abs(w).sum(axis=0).max(initial=0.0) for w in level)
                 for level in model.posterior_.predictor.weights
             )
-        ) * float(model._y_std.max())
+        ) * float(model.y_std_.max())
     largest = float(np.abs(kernels.sizes(case, X)).max()) if not case.precomputed else 1.0
     slopes = None if hasattr(model, "posterior_") else getattr(model, "calibration_", None)
     steep = 1.0 if slopes is None else max(1.0, float(np.abs(slopes).max()))

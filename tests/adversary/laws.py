@@ -141,7 +141,7 @@ def parts_answer_as_the_whole(trial: Trial) -> None:
         found = trial.answers(trial.model, put(new[part], kind))
         for name, values in found.items():
             if name == "std":  # a variance is a difference of numbers as large as the prior's, k(x, x)
-                prior = dense.prior_sizes(trial)[part].max() * float(trial.model._y_std.max()) ** 2
+                prior = dense.prior_sizes(trial)[part].max() * float(trial.model.y_std_.max()) ** 2
                 largest = float((whole[name] ** 2).max()) + prior
                 trial.near("variance of some rows", values**2, whole[name][part] ** 2, 1e-8 * largest)
             elif values.dtype.kind == "f" and not votes and not (name == "predict" and trial.case.n_classes):

@@ -29,7 +29,7 @@ def all_or_nothing(estimator: BaseEstimator, *, keep: bool = True) -> Iterator[N
     try:
         yield
         if keep:
-            for name in ("predictor_", "posterior_", "intercept_", "_y_std"):
+            for name in ("predictor_", "posterior_", "intercept_", "y_std_"):
                 if held.get(name) is not before.get(name):
                     check_finite(held.get(name), type(estimator).__name__)
         done = keep

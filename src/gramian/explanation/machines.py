@@ -158,7 +158,7 @@ def machines_of(model: BaseEstimator) -> Machines:
         return _of_table(model)
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
-        spread, mean = np.asarray(model._y_std), np.asarray(model._y_mean)
+        spread, mean = np.asarray(model.y_std_), np.asarray(model.y_mean_)
         predictor = model.posterior_.predictor
         one = Machine(1.0, predictor, Input.of(model), np.zeros(predictor.n_outputs), Engine(model.n_jobs))
         _check(one.predictor, model)

@@ -218,7 +218,7 @@ def _maps(model: BaseEstimator) -> tuple[OutputMap, ...]:
 def _back(maps: tuple[OutputMap, ...], fast: FastKernelModel) -> Float64Array:
     """Return the numbers of the maps from the fast model's values to targets."""
     rows, most = [], float(np.finfo(np.float64).max)
-    for one, spread, centre in zip(maps, fast._spread, fast._center, strict=True):
+    for one, spread, centre in zip(maps, fast.y_std_, fast.y_mean_, strict=True):
         low, high = (-most, most) if one.how == NONE else (one.low - MARGIN, one.high + MARGIN)
         mean = one.origin if one.scale == 0 else one.mean
         rows.append([spread, centre, low, high, one.scale, mean, one.power, one.unit])

@@ -249,7 +249,8 @@ class FastKernelRegressor(Regressor, FastKernelModel):
 
     Parameters and attributes are those of the classifier, except those about classes. The teacher's
     predictions are not clipped, ``validation_score_`` is R², and so is ``fidelity_``, with the
-    teacher's predictions as targets. The default teacher is :class:`gramian.KernelRidge`.
+    teacher's predictions as targets. The default teacher is :class:`gramian.KernelRidge`. The model
+    learns targets less ``y_mean_`` and divided by ``y_std_``, both (outputs,).
 
     Examples
     --------
@@ -261,7 +262,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
     True
     """
 
-    _learns = ("_center", "_spread")
+    _learns = ("y_mean_", "y_std_")
 
     teacher: Any = None
     _: KW_ONLY
@@ -299,9 +300,9 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             values = targets[slice(0, len(rows))]
             # Targets are scaled to unit spread, so that a unit's penalty means the same for every output.
             weights = relative_weights(checked_weights(sample_weight, len(rows)))
-            self._center, spread = center_and_spread(values, weights)
-            self._spread = np.where(spread > 0, spread, 1.0)
-            scaled = (values - self._center) / self._spread
+            self.y_mean_, spread = center_and_spread(values, weights)
+            self.y_std_ = np.where(spread > 0, spread, 1.0)
+            scaled = (values - self.y_mean_) / self.y_std_
             return self._learn(
                 rows,
                 scaled,
@@ -315,7 +316,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
 
     def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
-        out = self._values(X) * self._spread + self._center
+        out = self._values(X) * self.y_std_ + self.y_mean_
         return predicted_numbers(out, flat=self._flat)
 
     def predict_one(self, x: object) -> Any:
@@ -325,12 +326,12 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         """
         values = self._values_of_one(x)
         if self._flat:
-            return values.item() * self._spread[0] + self._center[0]
-        return values.astype(np.float64) * self._spread + self._center
+            return values.item() * self.y_std_[0] + self.y_mean_[0]
+        return values.astype(np.float64) * self.y_std_ + self.y_mean_
 
     def flat_predictor(self) -> FlatPredictor:
         check_is_fitted(self, "predictor_")
-        return flatten(self.predictor_, self._spread, self._center)
+        return flatten(self.predictor_, self.y_std_, self.y_mean_)
 
     def _compare(self, found: Float64Array, told: Float64Array, held: TrainingSet) -> None:
         self.fidelity_ = explained_variance(found, told, held.weights)
@@ -340,7 +341,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
     ) -> Teacher:
         if given is not None:
             ask = number_teacher(given, values.shape[1], Engine(self.n_jobs))
-            return lambda X: (ask(X) - self._center) / self._spread
+            return lambda X: (ask(X) - self.y_mean_) / self.y_std_
         wanted = values[:, 0] if values.shape[1] == 1 else values
         if self.teacher is None:
             model = default_teacher(KernelRidge, rows, wanted, weights, self.random_state, until)

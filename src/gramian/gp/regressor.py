@@ -116,6 +116,8 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         For all rows at ``theta_``, by K̃ + D; of normalised targets, summed over outputs.
     n_iter_ : int
         Iterations of L-BFGS in all stages, at least 1.
+    y_mean_, y_std_ : ndarray of shape (outputs,)
+        What normalised targets are shifted by and multiplied by; 0 and 1 with ``normalize_y=False``.
     learning_, optimizer_report_ : Learned or None
         Every start and stage with rows, θ, likelihood and loss on left-out rows; convergence, bounds. Drawn
         by :class:`gramian.plotting.LearningDisplay`.
@@ -162,8 +164,8 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         "calibration_",
         "plan_",
         "rank_",
-        "_y_mean",
-        "_y_std",
+        "y_mean_",
+        "y_std_",
     )
 
     kernel: Any = "matern32"
@@ -246,7 +248,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         # Variances that are not finite raise; finite ones imply finite covariances.
         values, variance = moments_of(self.posterior_, source, self._engine())
         mean, noise = self._scaled(values), self.noise_ if include_noise else 0.0
-        deviations, unit = np.sqrt(variance + noise), np.broadcast_to(self._y_std, values.shape)
+        deviations, unit = np.sqrt(variance + noise), np.broadcast_to(self.y_std_, values.shape)
         if include_noise:
             unit = unit * self.calibration_.factor(values, deviations)
         if return_cov:
@@ -269,7 +271,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         factor = self.calibration_.half_width(share("coverage", coverage), len(self.theta_))
         mean, unit = self._mean_and_unit(X)
         ends = np.stack([mean - factor * unit, mean + factor * unit], axis=-1)
-        ends = ends * self._y_std[:, None] + self._y_mean[:, None]
+        ends = ends * self.y_std_[:, None] + self.y_mean_[:, None]
         return np.asarray(ends[:, 0] if self._flat else ends)
 
     def predict_quantiles(
@@ -287,8 +289,8 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             raise InputError("quantiles is empty: pass at least one number between 0 and 1, such as 0.5.")
         factors = np.array([self.calibration_.quantile(q, len(self.theta_)) for q in wanted])
         mean, unit = self._mean_and_unit(X)
-        found = (mean[:, :, None] + unit[:, :, None] * factors.T) * self._y_std[:, None]
-        found += self._y_mean[:, None]
+        found = (mean[:, :, None] + unit[:, :, None] * factors.T) * self.y_std_[:, None]
+        found += self.y_mean_[:, None]
         found = found[:, 0] if self._flat else found
         return np.asarray(found[..., 0] if single else found)
 
@@ -304,7 +306,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         engine = self._engine()
         mean, _ = moments_of(self.posterior_, source, engine)  # raises unless variances are finite
         found = self.posterior_.draws(source.rows(slice(0, source.shape[0])), mean, draws, rng, engine)
-        found = found * self._y_std[:, None] + self._y_mean[:, None]
+        found = found * self.y_std_[:, None] + self.y_mean_[:, None]
         return predicted_numbers(found, flat=self._flat)
 
     def sample_paths(
@@ -325,7 +327,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             source = self._prepared(X)
             out = np.empty((source.shape[0], paths.n_outputs, paths.n_draws))
             for where, values in paths.blocks(source, chunk_rows=PREDICT_ROWS, engine=self._engine()):
-                out[where] = values * self._y_std[:, None] + self._y_mean[:, None]
+                out[where] = values * self.y_std_[:, None] + self.y_mean_[:, None]
             return predicted_numbers(out, flat=self._flat)
 
         return evaluate
@@ -358,4 +360,4 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         return Input.of(self).over(self._rows(X, reset=False))
 
     def _scaled(self, mean: Float64Array) -> Float64Array:
-        return predicted_numbers(mean * self._y_std + self._y_mean, flat=self._flat)
+        return predicted_numbers(mean * self.y_std_ + self.y_mean_, flat=self._flat)

@@ -89,8 +89,8 @@ class TrainedProcess:
             "calibration_": self.calibration,
             "plan_": self.plan,
             "rank_": found.features.rank,
-            "_y_mean": self.centre,
-            "_y_std": self.unit,
+            "y_mean_": self.centre,
+            "y_std_": self.unit,
             "_training": self.objective,
         }
 

@@ -54,12 +54,12 @@ KINDS: tuple[type[Any], ...] = (
 #: The same kinds, by the class name that a file stores.
 KNOWN = {kind.__name__: kind for kind in KINDS}
 #: Learned numbers that predictions use as they are.
-FINITE = ("intercept_", "_spread", "_center", "_y_std", "_y_mean", "eigenvalues_", "calibration_", "noise_")
+FINITE = ("intercept_", "y_std_", "y_mean_", "eigenvalues_", "calibration_", "noise_")
 #: What a model is asked when it was read, and about how many rows: an array of one number fits any one row.
 ASKED = ("decision_function", "predict", "predict_proba", "transform")
 ROWS = 2
 #: Learned attributes with a number for each output, or for KernelPCA each component.
-OF_OUTPUTS = ("eigenvalues_", "_spread", "_center", "_y_std", "_y_mean")
+OF_OUTPUTS = ("eigenvalues_", "y_std_", "y_mean_")
 
 
 def is_known(value: object) -> bool:
