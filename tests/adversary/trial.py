@@ -35,6 +35,7 @@ AMOUNTS = (
     (re.compile(r"the best alpha, ([\d.e+-]+)"), "told"),
     (re.compile(r"differ in scale by a factor of ([\d.e+-]+)"), "told"),
     (re.compile(r"ended at the bounds of .*\(([\d.e+-]+)\)"), "told"),
+    (re.compile(r"y lies around -?([\d.e+-]+) and varies by"), "told"),
     (re.compile(r"squared error is ([\d.e+-]+) of their variance"), "told"),
 )
 #: Refusals of configurations that the generator draws: each says why in words, and is promised in the docs.
