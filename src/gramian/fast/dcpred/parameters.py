@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from gramian._checks import one_of, whole_number
 from gramian._phases import Phases, silent
+from gramian._typing import RandomState
 from gramian.engine import Engine
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
@@ -16,11 +17,28 @@ from gramian.fast.dcpred.center_tree import METHODS
 from gramian.fast.dcpred.training import LANDMARKS, DCPredSettings
 from gramian.metric.input import InputParameters
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 DTYPES = ("auto", "float32", "float64")
+
+
+class AsksForDCPred(Protocol):
+    """The parameters of an estimator of DC-Pred++ beside those of its kernel and its cost."""
+
+    n_leaves: object
+    n_levels: object
+    partition: object
+    n_landmarks: object
+    landmarks: object
+    n_pseudo: object
+    pseudo: str | None
+    pseudo_degree: object
+    loss: object
+    standardize: bool
+    fit_intercept: bool
+    exact_rows: object
+    dtype: object
+    random_state: RandomState
+    n_jobs: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +53,7 @@ class DCPredParameters:
 
     @classmethod
     def of(
-        cls, model: BaseEstimator, cost: float, losses: tuple[str, ...] = LOSSES, phases: Phases = silent
+        cls, model: AsksForDCPred, cost: float, losses: tuple[str, ...] = LOSSES, phases: Phases = silent
     ) -> Self:
         """Return the parameters of an estimator; ``cost`` is C, and ``losses`` are those that it may have."""
         kernel = KernelParameters.given(model)
