@@ -1,5 +1,6 @@
 """gramian: kernel machines on a memory budget."""
 
+from gramian import kernels
 from gramian.approximations import (
     KALS,
     MEKA,
@@ -111,18 +112,14 @@ __all__ = [
 
 #: Names that live in a subpackage, for those who look for them here.
 _ELSEWHERE = {
+    **dict.fromkeys(kernels.__all__, "kernels"),
     "BlockOperator": "operators",
-    "Cauchy": "kernels",
     "ClusterError": "exceptions",
     "ClusteredLowRank": "approximations",
-    "Cosine": "kernels",
-    "FunctionKernel": "kernels",
     "KernelOperator": "operators",
     "LowRankPlusBlocks": "approximations",
     "MissingPackageError": "exceptions",
     "ModelFileError": "exceptions",
-    "OnFeatures": "kernels",
-    "PoweredExponential": "kernels",
     "average_gradient_outer_product": "outer_product",
     "effective_dimension": "spectra",
     "explain": "explanation",

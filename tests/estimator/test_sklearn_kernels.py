@@ -41,15 +41,23 @@ Y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(60)
         2.0 * RBF(2.0),
         RBF(2.0) * 3.0 + DotProduct(1.0),
         ConstantKernel(0.5) * (RBF(2.0) + Matern(1.0)) * RationalQuadratic(1.0),
+        RBF(2.0) ** 3 + ConstantKernel(1.5),
+        PairwiseKernel(gamma=0.3, metric="laplacian") + PairwiseKernel(metric="cosine"),
     ],
     ids=str,
 )
 def test_translated_kernels_have_the_same_values(kernel):
-    np.testing.assert_allclose(translated(kernel)(X), kernel(X), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(translated(kernel, 2)(X), kernel(X), rtol=1e-8, atol=1e-10)
     ours = gm.KernelRidge(kernel=kernel, tile_dtype="float64").fit(X, Y)
     np.testing.assert_allclose(
-        ours.predict(X), gm.KernelRidge(kernel=translated(kernel), tile_dtype="float64").fit(X, Y).predict(X)
+        ours.predict(X),
+        gm.KernelRidge(kernel=translated(kernel, 2), tile_dtype="float64").fit(X, Y).predict(X),
     )
+
+
+def test_a_periodic_kernel_of_one_feature_is_translated():
+    kernel, x = ExpSineSquared(1.3, 2.5) * RBF(9.0), X[:, :1]
+    np.testing.assert_allclose(translated(kernel, 1)(x), kernel(x), rtol=1e-8, atol=1e-10)
 
 
 class Own(RBF):
@@ -59,11 +67,10 @@ class Own(RBF):
 @pytest.mark.parametrize(
     ("kernel", "words"),
     [
-        (ExpSineSquared(), "no counterpart here. Use gm.Gaussian"),
-        (PairwiseKernel(), "no counterpart here"),
-        (Own(), "no counterpart here"),
-        (RBF() ** 2, "no counterpart here"),
-        (RBF() + ConstantKernel(1.0), "is an intercept"),
+        (ExpSineSquared(), "of 2 features is a function of ‖x − z‖, and not positive"),
+        (PairwiseKernel(metric="sigmoid"), "not positive semi-definite"),
+        (Own(), "no counterpart here. Use a kernel of gramian.kernels such as"),
+        (RBF() ** 2.5, "no counterpart here"),
         (Matern(nu=0.7), "Give 0.5, 1.5 or 2.5"),
         (RBF() * WhiteKernel(), "noise and no function of the rows"),
     ],

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 import gramian as gm
 from gramian.exceptions import InputError
-from gramian.kernels import Cauchy, Cosine, FunctionKernel, Kernel, OnFeatures, PoweredExponential
+from gramian.kernels import (
+    Cauchy,
+    Constant,
+    Cosine,
+    FunctionKernel,
+    Kernel,
+    OnFeatures,
+    Periodic,
+    PoweredExponential,
+)
 from gramian.kernels.input_gradient import input_gradient
 from gramian.kernels.precomputed import Precomputed
 
@@ -33,6 +42,7 @@ KERNELS: list[Kernel] = [
     gm.Linear(ELL),
     *(PoweredExponential(ELL, p=p, q=q) for p, q in POWERS),
     OnFeatures(gm.Gaussian((1.0, 2.0)), (2, 0)) * OnFeatures(gm.Laplacian(2.0), (1,)),
+    Periodic(gm.Gaussian(0.9), ELL) * gm.Laplacian(2.0) + Constant(),
     gm.Polynomial(ELL, degree=3, offset=0.5),
     gm.Polynomial(2.0, degree=1),
     Cosine(ELL),

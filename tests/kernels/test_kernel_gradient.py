@@ -7,7 +7,7 @@ import pytest
 
 import gramian as gm
 from gramian.exceptions import InputError
-from gramian.kernels import Cauchy, Cosine, FunctionKernel, OnFeatures, PoweredExponential
+from gramian.kernels import Cauchy, Constant, Cosine, FunctionKernel, OnFeatures, Periodic, PoweredExponential
 from gramian.kernels.gradient import contract, log_parameters, with_log_parameters
 from gramian.kernels.precomputed import Precomputed
 
@@ -29,6 +29,8 @@ KERNELS = [
     PoweredExponential(0.9, p=1.5, q=1.2),
     OnFeatures(gm.Gaussian((0.7, 1.5)), (2, 0)) * OnFeatures(2.0 * gm.Laplacian(0.9), (1,)),
     OnFeatures(gm.Linear((0.7, 1.5)), (0, 1)) + gm.Gaussian(1.0),
+    Periodic(gm.Matern(0.9, nu=2.5), 0.7) * gm.Gaussian(2.0) + 0.5 * Constant(),
+    Periodic(gm.Gaussian(0.9), (0.7, 1.5, 0.9)),
     gm.Linear(2.0),
     gm.Polynomial((1.0, 2.0, 3.0), degree=3, offset=0.5),
     2.5 * gm.Gaussian(0.7) + gm.Linear((1.0, 2.0, 0.5)),

@@ -216,7 +216,7 @@ class Mine(gm.Gaussian):
             "is a function, whose code a model file cannot hold. Save the model with pickle",
         ),
         (2 * FunctionKernel(weighted), "is a function, whose code"),
-        (Mine(), "has type Mine; expected one of Cauchy, Cosine, .* Save the model with pickle"),
+        (Mine(), "has type Mine; expected one of Gaussian, Laplacian, .* Save the model with pickle"),
         ("rbf", "'rbf' has type str; expected one of"),
     ],
 )

@@ -12,7 +12,18 @@ import scipy.sparse as sp
 
 import gramian as gm
 from gramian.exceptions import InputError
-from gramian.kernels import Cauchy, Cosine, Kernel, OnFeatures, PoweredExponential, Product, Scaled, Sum
+from gramian.kernels import (
+    Cauchy,
+    Constant,
+    Cosine,
+    Kernel,
+    OnFeatures,
+    Periodic,
+    PoweredExponential,
+    Product,
+    Scaled,
+    Sum,
+)
 from gramian.kernels.columns import is_thin
 
 D = 5
@@ -52,6 +63,11 @@ def cosine(x: np.ndarray, z: np.ndarray, ell: object) -> np.ndarray:
     return np.where(sizes > 0, dot(x, z, ell) / np.where(sizes > 0, sizes, 1), 0.0)
 
 
+def sine_squared(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+    sines = np.sin(np.pi * differences(x, z, 1.0) / 3.0)
+    return np.exp(-2.0 * (sines**2).sum(axis=-1) / 1.5**2)
+
+
 def _markets() -> list[tuple[Kernel, Oracle]]:
     table: list[tuple[Kernel, Oracle]] = []
     for ell in (1.7, PER_FEATURE):
@@ -84,6 +100,8 @@ def _markets() -> list[tuple[Kernel, Oracle]]:
                 * np.exp(-r1(x[:, [4, 1, 2]], z[:, [4, 1, 2]], (1, 2, 4)))
             ),
         ),
+        (Periodic(gm.Gaussian(1.5), 3.0), sine_squared),
+        (gm.Laplacian(2.0) + 0.7 * Constant(), lambda x, z: np.exp(-r1(x, z, 2.0)) + 0.7),
         (
             2.5 * gm.Gaussian(2.0) + gm.Linear(3.0),
             lambda x, z: 2.5 * np.exp(-r2(x, z, 2.0) / 2) + dot(x, z, 3.0),

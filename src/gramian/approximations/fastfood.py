@@ -18,8 +18,8 @@ from gramian.approximations.random_fourier import FORMS, Waves, draws_of, wave_f
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, lengthscale_array
 from gramian.kernels.columns import dense
-from gramian.kernels.families import Laplacian
-from gramian.kernels.spectral import mixing, spectral_terms, stratified
+from gramian.kernels.families import EuclideanKernel
+from gramian.kernels.spectral import spectral_terms, stratified
 
 
 @dataclass(eq=False, repr=False)
@@ -183,11 +183,11 @@ class FastfoodBuilder(ExplicitBuilder):
         """Draw the diagonals and the permutations."""
         terms = spectral_terms(kernel)
         family = terms[0][1][0]
-        if len(terms) > 1 or len(terms[0][1]) > 1 or isinstance(family, Laplacian):
+        if len(terms) > 1 or len(terms[0][1]) > 1 or not isinstance(family, EuclideanKernel):
             raise InputError(
                 f"Fastfood cannot take {kernel!r}: its frequencies have random lengths in all directions, "
-                "which makes kernels of ‖(x − z)/ℓ‖₂. Give Gaussian, Exponential, Matern, RationalQuadratic "
-                "or Cauchy, or take RandomFourier."
+                "which makes kernels of ‖(x − z)/ℓ‖₂. Give one of these, such as Gaussian or Matern, or take "
+                "RandomFourier."
             )
         draws = draws_of(self.rank, self.form)
         width = 1 << max(0, n_features - 1).bit_length()
@@ -196,12 +196,12 @@ class FastfoodBuilder(ExplicitBuilder):
         own = np.argsort(rng.random((blocks, width)), axis=1)
         gauss = rng.standard_normal((blocks, width))
         squares = rng.chisquare(width, draws)
-        quantile = mixing(family)
+        quantile = family.mixing
         if quantile is not None:
             squares *= quantile(stratified(draws, 1, rng)[:, 0])
         norms = np.repeat(np.linalg.norm(gauss, axis=1), width)[:draws]
         weights = np.full(draws, terms[0][0] / draws)
-        scales = signs / lengthscale_array(family.lengthscale, n_features)  # type: ignore[attr-defined]
+        scales = signs / lengthscale_array(family.lengthscale, n_features)
         return FastfoodColumns(
             scales.astype(dtype),
             (own + width * np.arange(blocks)[:, None]).ravel(),

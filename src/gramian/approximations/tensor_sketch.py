@@ -16,7 +16,7 @@ from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fi
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Scaled, lengthscale_array
 from gramian.kernels.columns import dense
-from gramian.kernels.families import Linear, Polynomial
+from gramian.kernels.dot_products import DotKernel
 
 
 @dataclass(eq=False, repr=False)
@@ -128,17 +128,16 @@ class TensorSketchBuilder(ExplicitBuilder):
         factor, inner = 1.0, kernel
         while isinstance(inner, Scaled):
             factor, inner = factor * inner.factor, inner.kernel
-        if not isinstance(inner, Linear | Polynomial):
+        if not isinstance(inner, DotKernel):
             raise InputError(
                 f"TensorSketch cannot take {kernel!r}: it sketches (x·z/ℓ² + offset)^degree. Give Linear or "
                 "Polynomial; take RandomMaclaurin for sums and products of these, RandomFourier for a kernel "
                 "of x − z, Nystrom for any other."
             )
-        degree, offset = (inner.degree, inner.offset) if isinstance(inner, Polynomial) else (1, 0.0)
-        shape = (degree, n_features + 1)
+        shape = (inner.degree, n_features + 1)
         buckets = rng.integers(0, self.rank, shape)
         inverse = np.broadcast_to(1.0 / lengthscale_array(inner.lengthscale, n_features), (n_features,))
-        numbers: Float64Array = np.append(inverse, np.sqrt(offset))
+        numbers: Float64Array = np.append(inverse, np.sqrt(inner.offset))
         # The kernel's factor is divided evenly over the sketches.
-        values = rng.choice([-1.0, 1.0], shape) * numbers * factor ** (0.5 / degree)
+        values = rng.choice([-1.0, 1.0], shape) * numbers * factor ** (0.5 / inner.degree)
         return TensorSketchColumns(buckets, values.astype(dtype), self.rank)

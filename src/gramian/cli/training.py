@@ -26,9 +26,9 @@ from gramian.estimator.answers import class_labels
 from gramian.estimator.fitting import remove
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
-from gramian.kernels import Kernel
+from gramian.kernels import Kernel, Polynomial
 from gramian.kernels.columns import dense
-from gramian.kernels.resolve import resolve_kernel
+from gramian.kernels.resolve import BY_NAME, WITHOUT_GAMMA, resolve_kernel
 from gramian.reporting.judging import named_columns
 from gramian.reporting.rows import by_blocks, take_rows
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION, score_of
@@ -41,10 +41,6 @@ SEARCH_TRAIN, SEARCH_TEST = 2_000, 1_000
 GAMMA_FACTORS, ALPHAS = (0.25, 1.0, 4.0, 16.0), (0.01, 0.1, 1.0)
 #: Alpha for a plan, which makes no search. Chosen by hand.
 PLAN_ALPHA = 0.1
-#: Kernels without gamma, kernels in which gamma multiplies the squared distance, and polynomial kernels.
-_NO_GAMMA = ("linear", "cosine")
-_SQUARED = ("rbf", "gaussian", "rational_quadratic", "cauchy")
-_POLYNOMIAL = ("poly", "polynomial")
 
 
 # ---- the search for gamma and alpha ------------------------------------------------------------
@@ -66,10 +62,11 @@ def usual_gamma(kernel: str, X: RowSource, rng: np.random.Generator) -> float | 
 
     Uses at most 1,000 rows. None for kernels without gamma, or if all rows are equal.
     """
-    if kernel in _NO_GAMMA:
+    if kernel in WITHOUT_GAMMA:
         return None
     n, d = X.shape
-    if kernel in _POLYNOMIAL:
+    family = BY_NAME[kernel]
+    if issubclass(family, Polynomial):
         return 1.0 / d
     rows = X.take(np.sort(rng.choice(n, min(n, 1000), replace=False)))
     points = dense(rows, np.float64)
@@ -77,7 +74,8 @@ def usual_gamma(kernel: str, X: RowSource, rng: np.random.Generator) -> float | 
     typical = float(np.median(distances)) if distances.size else 0.0
     if not typical > 0:
         return None
-    return 0.5 / typical**2 if kernel in _SQUARED else 1.0 / typical
+    factor, power = family.gamma_rule or (1.0, 1.0)
+    return 1.0 / (factor * typical**power)
 
 
 def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: str) -> ChosenParameters:

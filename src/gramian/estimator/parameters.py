@@ -77,7 +77,7 @@ class KernelParameters:
         Without the rows, "scale" stands for 1/n_features.
         """
         return resolve_kernel(
-            translated(self.kernel) if is_sklearn_kernel(self.kernel) else self.kernel,
+            translated(self.kernel, n_features) if is_sklearn_kernel(self.kernel) else self.kernel,
             n_features=n_features,
             gamma=self.gamma,
             degree=self.degree,

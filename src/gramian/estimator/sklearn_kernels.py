@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import mul
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -9,12 +11,19 @@ from sklearn.gaussian_process import kernels as sk
 
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
-from gramian.kernels.families import Gaussian, Matern, Polynomial, RationalQuadratic
+from gramian.kernels.constant import Constant
+from gramian.kernels.dot_products import Polynomial
+from gramian.kernels.families import Gaussian, Matern, RationalQuadratic
+from gramian.kernels.periodic import Periodic
+from gramian.kernels.resolve import WITHOUT_GAMMA, resolve_kernel
+
+#: Most factors of a kernel's power, which is multiplied out. Chosen by hand.
+MOST_FACTORS = 8
 
 #: Advice for a kernel that has no counterpart.
 _CURE = (
-    "Use gm.Gaussian, gm.Matern, gm.RationalQuadratic, gm.Linear, gm.Polynomial, their sums, products and "
-    "multiples; or pass lambda X, Z: kernel(X, Z), of which no parameter is learned."
+    "Use a kernel of gramian.kernels such as gm.Gaussian or gm.Matern, or sums, products and multiples of "
+    "them; or pass lambda X, Z: kernel(X, Z), of which no parameter is learned."
 )
 
 
@@ -23,24 +32,24 @@ def is_sklearn_kernel(kernel: object) -> TypeGuard[sk.Kernel]:
     return isinstance(kernel, sk.Kernel)
 
 
-def translated(kernel: sk.Kernel) -> Kernel:
-    """Return the kernel with the same values as one of scikit-learn's.
+def translated(kernel: sk.Kernel, n_features: int) -> Kernel:
+    """Return the kernel with the same values as one of scikit-learn's, for rows of so many features.
 
-    RBF, Matern (ν of 1/2, 3/2, 5/2 or ∞), RationalQuadratic, DotProduct and its powers, ConstantKernel as a
-    factor, sums and products. Raises ``InputError`` for others, among them WhiteKernel, which is no function
-    of the rows: see :func:`without_noise`.
+    RBF, Matern (ν of 1/2, 3/2, 5/2 or ∞), RationalQuadratic, ExpSineSquared of one feature, DotProduct,
+    ConstantKernel, PairwiseKernel, sums, products and whole powers. Raises ``InputError`` for others, among
+    them WhiteKernel, which is no function of the rows: see :func:`without_noise`.
 
-    >>> translated(sk.ConstantKernel(2.0) * sk.RBF(3.0))
+    >>> translated(sk.ConstantKernel(2.0) * sk.RBF(3.0), 1)
     Scaled(factor=2.0, kernel=Gaussian(lengthscale=3.0))
     """
     kind = type(kernel)
     if kind is sk.Sum:
-        return translated(kernel.k1) + translated(kernel.k2)
+        return translated(kernel.k1, n_features) + translated(kernel.k2, n_features)
     if kind is sk.Product:
         for factor, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
             if type(factor) is sk.ConstantKernel:
-                return float(factor.constant_value) * translated(other)
-        return translated(kernel.k1) * translated(kernel.k2)
+                return float(factor.constant_value) * translated(other, n_features)
+        return translated(kernel.k1, n_features) * translated(kernel.k2, n_features)
     if kind is sk.RBF or (kind is sk.Matern and np.isinf(kernel.nu)):
         return Gaussian(kernel.length_scale)
     if kind is sk.Matern:
@@ -51,16 +60,30 @@ def translated(kernel: sk.Kernel) -> Kernel:
         return Polynomial(1.0, degree=1, offset=kernel.sigma_0**2)
     if kind is sk.Exponentiation and type(kernel.kernel) is sk.DotProduct:
         return Polynomial(1.0, degree=kernel.exponent, offset=kernel.kernel.sigma_0**2)
+    if (
+        kind is sk.Exponentiation
+        and float(kernel.exponent).is_integer()
+        and 1 <= kernel.exponent <= MOST_FACTORS
+    ):
+        return reduce(mul, [translated(kernel.kernel, n_features)] * int(kernel.exponent))
+    if kind is sk.ExpSineSquared:
+        if n_features > 1:
+            raise InputError(
+                f"kernel={kernel!r} of {n_features} features is a function of ‖x − z‖, and not positive "
+                "semi-definite. Give gramian.kernels.Periodic, a product over the features, or OnFeatures of "
+                "it for one of them."
+            )
+        return Periodic(Gaussian(kernel.length_scale), kernel.periodicity)
+    if kind is sk.PairwiseKernel and isinstance(kernel.metric, str) and not kernel.pairwise_kernels_kwargs:
+        gamma = None if kernel.metric in WITHOUT_GAMMA else kernel.gamma
+        return resolve_kernel(kernel.metric, n_features=n_features, gamma=gamma)
+    if kind is sk.ConstantKernel:
+        return float(kernel.constant_value) * Constant()
     if kind is sk.WhiteKernel:
         raise InputError(
             f"kernel has the term {kernel!r}, which is noise and no function of the rows. In a "
             f"GaussianProcessRegressor add it to a kernel, as in RBF() + {kernel!r}; other estimators have "
             "alpha for it: leave the term out."
-        )
-    if kind is sk.ConstantKernel:
-        raise InputError(
-            f"kernel={kernel!r} as a term of a sum is an intercept, which is no kernel here. Leave it out: "
-            "targets are centred by normalize_y=True or fit_intercept=True. As a factor it is translated."
         )
     raise InputError(f"kernel={kernel!r} of scikit-learn has no counterpart here. {_CURE}")
 

@@ -25,8 +25,10 @@ from gramian._numerics import cholesky_lower
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import NumericalError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum
+from gramian.kernels.constant import Constant
 from gramian.kernels.gradient import contract, log_parameters, with_log_parameters
 from gramian.kernels.groups import OnFeatures
+from gramian.kernels.periodic import Periodic
 from gramian.solvers.threads import blas_for
 
 #: Largest number of L-BFGS iterations; they stop earlier if the error falls by less than this share. By hand.
@@ -105,6 +107,8 @@ def per_feature(kernel: Kernel, n_features: int) -> Kernel:
         return Scaled(kernel.factor, per_feature(kernel.kernel, n_features))
     if isinstance(kernel, Sum | Product):
         return type(kernel)(per_feature(kernel.left, n_features), per_feature(kernel.right, n_features))
+    if isinstance(kernel, Constant | Periodic):  # the lengthscale of a circle is one number
+        return kernel
     if isinstance(kernel, OnFeatures):
         return OnFeatures(per_feature(kernel.kernel, len(kernel.features)), kernel.features)
     log_parameters(kernel)  # raises for a kernel without log parameters

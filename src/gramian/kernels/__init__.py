@@ -1,18 +1,11 @@
 """Kernels k(x, z) as frozen values, evaluated by tiles."""
 
 from gramian.kernels.base import FunctionKernel, Kernel, Product, Scaled, Sum
-from gramian.kernels.families import (
-    Cauchy,
-    Cosine,
-    Exponential,
-    Gaussian,
-    Laplacian,
-    Linear,
-    Matern,
-    Polynomial,
-    RationalQuadratic,
-)
+from gramian.kernels.constant import Constant
+from gramian.kernels.dot_products import Cosine, Linear, Polynomial
+from gramian.kernels.families import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 from gramian.kernels.groups import OnFeatures
+from gramian.kernels.periodic import Periodic
 from gramian.kernels.powered import PoweredExponential
 from gramian.kernels.resolve import KERNEL_NAMES, resolve_kernel
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
@@ -20,6 +13,7 @@ from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 __all__ = [
     "KERNEL_NAMES",
     "Cauchy",
+    "Constant",
     "Cosine",
     "Exponential",
     "FunctionKernel",
@@ -29,6 +23,7 @@ __all__ = [
     "Linear",
     "Matern",
     "OnFeatures",
+    "Periodic",
     "Polynomial",
     "PoweredExponential",
     "Product",

@@ -1,29 +1,43 @@
-"""Kernel families: each is one formula and a few lines of in-place arithmetic."""
+"""Kernels of x − z: each family is one formula and a few lines of in-place arithmetic."""
 
 from __future__ import annotations
 
-import numbers
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
+import scipy.special as special
 from numpy.typing import DTypeLike
 
 from gramian._checks import positive_number
 from gramian._numerics import exp_in_place, largest_exponent
-from gramian._typing import Float64Array, FloatArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, as_rows, lengthscale_array, stored_lengthscale
 from gramian.kernels.cityblock import CityblockColumns
-from gramian.kernels.columns import Columns, DotColumns, float_type, squared_norms
+from gramian.kernels.columns import Columns, float_type
 from gramian.kernels.euclidean import EuclideanColumns
 
-#: Up to this degree repeated multiplication is faster than ``np.power``. Chosen by hand.
-MULTIPLIED_DEGREE = 8
+Map = Callable[[Float64Array], Array]
 
 
 @dataclass(frozen=True)
-class _Lengthscale(Kernel):
+class Family(Kernel):
+    """Base of kernels with a lengthscale, and what a family tells the rest of the library about itself.
+
+    A family overrides only what it knows: without a slope it has no gradients, without a mixture no random
+    Fourier features. :data:`gramian.kernels.resolve.FAMILIES` lists the families.
+    """
+
+    #: Names in ``kernel=`` of estimators.
+    names: ClassVar[tuple[str, ...]] = ()
+    #: (c, p) if gamma stands for 1/(c·ℓ^p); None if gamma is ignored.
+    gamma_rule: ClassVar[tuple[float, float] | None] = (1.0, 1.0)
+    #: Whether k decreases with ‖(x − z)/ℓ‖₂, or with a larger norm.
+    decreasing: ClassVar[bool] = False
+
     lengthscale: float | tuple[float, ...] = 1.0
 
     def __post_init__(self) -> None:
@@ -32,9 +46,46 @@ class _Lengthscale(Kernel):
     def _scales(self, Z: Rows) -> Float64Array:
         return lengthscale_array(self.lengthscale, Z.shape[1])
 
+    @classmethod
+    def by_name(cls, name: str, gamma: float) -> Self:
+        """Return the kernel that one of the names stands for, with this gamma."""
+        if cls.gamma_rule is None:
+            return cls()
+        factor, power = cls.gamma_rule
+        return cls((factor * gamma) ** (-1.0 / power))
 
-class _Stationary(_Lengthscale):
+    @property
+    def radial_slope(self) -> Map | None:
+        """dk/d(r²) as a function of r² = ‖(x − z)/ℓ‖₂², 0 where it is infinite at r = 0; None if unknown."""
+        return None
+
+    @property
+    def product_slope(self) -> Map | None:
+        """dk/dp as a function of p = x·z/ℓ²; None if unknown."""
+        return None
+
+    @property
+    def norm_power(self) -> float | None:
+        """p of a kernel exp(−‖(x − z)/ℓ‖_p^q) with p other than 2; None for other kernels."""
+        return None
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether derivatives by the lengthscales are known."""
+        known = (self.radial_slope, self.product_slope, self.norm_power)
+        return any(one is not None for one in known)
+
+
+class Stationary(Family):
     """k(x, x) = 1."""
+
+    #: Whether the spectral measure is known: w = √s·g/ℓ with g standard normal and s from ``mixing``.
+    has_measure: ClassVar[bool] = False
+
+    @property
+    def mixing(self) -> Map | None:
+        """Quantile function of s in w = √s·g/ℓ; None if s is always 1."""
+        return None
 
     @property
     def one_bandwidth(self) -> bool:
@@ -44,7 +95,7 @@ class _Stationary(_Lengthscale):
         return np.ones(as_rows(X, "X").shape[0])
 
 
-class EuclideanKernel(_Stationary):
+class EuclideanKernel(Stationary):
     """Base of kernels of r² = ‖(x − z)/ℓ‖₂², for which a family defines ``map_tile``.
 
     A family may also set ``distance_factor``, which r² is multiplied by before, and ``slope``. The page
@@ -71,22 +122,39 @@ class EuclideanKernel(_Stationary):
 class Gaussian(EuclideanKernel):
     """k(x, z) = exp(−‖(x − z)/ℓ‖²/2); scikit-learn's ``rbf`` with gamma = 1/(2ℓ²)."""
 
+    names = ("rbf", "gaussian")
+    gamma_rule = (2.0, 2.0)
+    decreasing = has_measure = True
     distance_factor = -0.5
     slope = 0.5
 
     def map_tile(self, t: FloatArray) -> None:
         exp_in_place(t)
 
+    @property
+    def radial_slope(self) -> Map:
+        return lambda t: -0.5 * np.exp(-0.5 * t)
+
 
 @dataclass(frozen=True)
 class Exponential(EuclideanKernel):
     """k(x, z) = exp(−‖(x − z)/ℓ‖₂), the Matérn kernel with ν = 1/2 (BBF's "Laplacian")."""
 
+    names = ("exponential", "matern12")
+    decreasing = has_measure = True
     slope = float("inf")
 
     def map_tile(self, t: FloatArray) -> None:
         np.sqrt(t, out=t)
         _exp_negative(t)
+
+    @property
+    def radial_slope(self) -> Map:
+        return lambda t: _halved_exponential(np.sqrt(t))
+
+    @property
+    def mixing(self) -> Map:
+        return _half_gamma  # w is Student's t with one degree of freedom, the Cauchy distribution
 
 
 @dataclass(frozen=True)
@@ -97,7 +165,14 @@ class Matern(EuclideanKernel):
     Source: Rasmussen and Williams 2006, equation 4.17.
     """
 
+    names = ("matern32", "matern52")
+    decreasing = has_measure = True
+
     nu: float = 1.5
+
+    @classmethod
+    def by_name(cls, name: str, gamma: float) -> Self:
+        return cls(1.0 / gamma, nu=1.5 if name == "matern32" else 2.5)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,12 +198,31 @@ class Matern(EuclideanKernel):
         _exp_negative(t)
         t *= polynomial
 
+    @property
+    def radial_slope(self) -> Map:
+        def slope(t: Float64Array) -> Float64Array:
+            s = np.sqrt(2.0 * self.nu * t)
+            if self.nu == 0.5:
+                return _halved_exponential(s)
+            return np.exp(-s) * (-1.5 if self.nu == 1.5 else -(5.0 / 6.0) * (1.0 + s))
+
+        return slope
+
+    @property
+    def mixing(self) -> Map:
+        # s = ν/Gamma(ν), which makes w Student's t with 2ν degrees of freedom.
+        return lambda u: self.nu / special.gammaincinv(self.nu, u)
+
 
 @dataclass(frozen=True)
 class RationalQuadratic(EuclideanKernel):
     """k(x, z) = (1 + ‖(x − z)/ℓ‖²/(2·shape))^(−shape), a scale mixture of Gaussians."""
 
+    names = ("rational_quadratic",)
+    gamma_rule = (2.0, 2.0)
+    decreasing = has_measure = True
     slope = 0.5
+
     shape: float = 1.0
 
     def __post_init__(self) -> None:
@@ -141,87 +235,54 @@ class RationalQuadratic(EuclideanKernel):
         t *= -self.shape
         exp_in_place(t)
 
+    @property
+    def radial_slope(self) -> Map:
+        return lambda t: -0.5 * (1.0 + t / (2.0 * self.shape)) ** (-self.shape - 1.0)
+
+    @property
+    def mixing(self) -> Map:
+        return lambda u: special.gammaincinv(self.shape, u) / self.shape
+
 
 @dataclass(frozen=True)
 class Cauchy(EuclideanKernel):
     """k(x, z) = 1/(1 + ‖(x − z)/ℓ‖²)."""
 
+    names = ("cauchy",)
+    gamma_rule = (1.0, 2.0)
+    decreasing = has_measure = True
+
     def map_tile(self, t: FloatArray) -> None:
         t += 1.0
         np.reciprocal(t, out=t)
 
+    @property
+    def radial_slope(self) -> Map:
+        return lambda t: -((1.0 + t) ** -2.0)
+
+    @property
+    def mixing(self) -> Map:
+        return lambda u: 2.0 * special.gammaincinv(1.0, u)
+
 
 @dataclass(frozen=True)
-class Laplacian(_Stationary):
+class Laplacian(Stationary):
     """k(x, z) = exp(−‖(x − z)/ℓ‖₁); scikit-learn's ``laplacian`` with gamma = 1/ℓ."""
+
+    names = ("laplacian",)
+    decreasing = has_measure = True
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
         return CityblockColumns(Z, work, self._scales(Z), _exp_negative)
 
+    @property
+    def norm_power(self) -> float:
+        return 1.0
 
-class _Dot(_Lengthscale):
-    def map_tile(self, t: FloatArray) -> None:
-        """Leave the product as it is, for the linear kernel."""
-
-    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
-        return DotColumns(Z, work, self._scales(Z), self.map_tile)
-
-    def diagonal(self, X: Rows) -> Float64Array:
-        X = as_rows(X, "X")
-        values = squared_norms(X, self._scales(X) ** -2.0)
-        self.map_tile(values)
-        return values
-
-
-@dataclass(frozen=True)
-class Linear(_Dot):
-    """k(x, z) = x·z/ℓ²."""
-
-
-@dataclass(frozen=True)
-class Polynomial(_Dot):
-    """k(x, z) = (x·z/ℓ² + offset)^degree; scikit-learn's ``poly`` with gamma = 1/ℓ²."""
-
-    degree: int = 3
-    offset: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        degree = positive_number("degree", self.degree)
-        if not degree.is_integer():
-            raise InputError(f"degree={self.degree!r} is not whole; give an integer of at least 1.")
-        object.__setattr__(self, "degree", int(degree))
-        offset = self.offset
-        if isinstance(offset, bool) or not isinstance(offset, numbers.Real) or not 0 <= offset < float("inf"):
-            raise InputError(
-                f"offset={offset!r} is not a number of at least 0. Give offset >= 0, else the kernel is "
-                "not positive semi-definite."
-            )
-        object.__setattr__(self, "offset", float(offset))
-
-    def map_tile(self, t: FloatArray) -> None:
-        t += self.offset
-        if self.degree > MULTIPLIED_DEGREE:
-            np.power(t, self.degree, out=t)
-            return
-        base = t.copy() if self.degree > 1 else t
-        for _ in range(self.degree - 1):
-            t *= base
-
-
-@dataclass(frozen=True)
-class Cosine(_Lengthscale):
-    """k(x, z) = x·z/(‖x‖‖z‖) in units of ℓ; it is 0 if x or z is zero."""
-
-    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
-        return DotColumns(Z, work, self._scales(Z), _leave, normalize=True)
-
-    def diagonal(self, X: Rows) -> Float64Array:
-        X = as_rows(X, "X")
-        return (squared_norms(X, self._scales(X) ** -2.0) > 0).astype(np.float64)
+    @property
+    def mixing(self) -> Map:
+        return _half_gamma  # for each feature by itself
 
 
 def _exp_negative(t: FloatArray) -> None:
@@ -229,5 +290,12 @@ def _exp_negative(t: FloatArray) -> None:
     exp_in_place(t)
 
 
-def _leave(t: FloatArray) -> None:
-    """Leave the product of normalised rows as it is: it is the cosine."""
+def _halved_exponential(r: Float64Array) -> Float64Array:
+    """Return d exp(−r)/d(r²) = −exp(−r)/(2 r); 0 at r = 0."""
+    safe = np.where(r > 0, r, 1.0)
+    return np.where(r > 0, -0.5 * np.exp(-r) / safe, 0.0)
+
+
+def _half_gamma(u: Float64Array) -> Float64Array:
+    """Return the quantiles of 1/(2·Gamma(1/2)), the mixture of a Cauchy distribution."""
+    return np.asarray(0.5 / special.gammaincinv(0.5, u))

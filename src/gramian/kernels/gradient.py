@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
-from gramian.kernels.groups import OnFeatures
-from gramian.kernels.radial_derivatives import (
-    OF_PRODUCTS,
-    kernel_values,
-    norm_power,
-    of_squares,
-    power_slope,
-    squared_distances,
-)
+from gramian.kernels.constant import Constant
+from gramian.kernels.families import Family
+from gramian.kernels.groups import Mapped
+from gramian.kernels.input_gradient import weighted_gradient
+from gramian.kernels.periodic import Periodic
+from gramian.kernels.radial_derivatives import kernel_values, power_slope, squared_distances
+from gramian.kernels.resolve import FAMILIES
 
 #: Rows whose differences are held at a time, for distances that are not computed by a product. Chosen by
 #: hand.
@@ -26,10 +23,11 @@ DIFFERENCE_ROWS = 64
 
 
 def log_parameters(kernel: Kernel) -> Float64Array:
-    """Return θ: the logarithms of a kernel's lengthscales and factors, outer ones first, left before right.
+    """Return θ: the logarithms of a kernel's lengthscales, factors and periods, left before right.
 
-    A lengthscale gives one number, or one per feature if it is a tuple. Raises ``InputError`` for a kernel
-    without a known gradient (a user's function, precomputed values, the cosine).
+    A factor comes before what it multiplies, a period after the kernel on its circle. A lengthscale or period
+    gives one number, or one per feature if it is a tuple. Raises ``InputError`` for a kernel without a known
+    gradient (a user's function, precomputed values, the cosine).
 
     >>> from gramian.kernels import Gaussian, Linear
     >>> np.exp(log_parameters(3.0 * Gaussian((1.0, 2.0)) + Linear(5.0))).round(6).tolist()
@@ -39,8 +37,11 @@ def log_parameters(kernel: Kernel) -> Float64Array:
         return np.concatenate([[np.log(kernel.factor)], log_parameters(kernel.kernel)])
     if isinstance(kernel, Sum | Product):
         return np.concatenate([log_parameters(kernel.left), log_parameters(kernel.right)])
-    if isinstance(kernel, OnFeatures):
-        return log_parameters(kernel.kernel)
+    if isinstance(kernel, Constant):
+        return np.zeros(0)
+    if isinstance(kernel, Mapped):
+        own = np.log(np.atleast_1d(kernel.period)) if isinstance(kernel, Periodic) else np.zeros(0)
+        return np.concatenate([log_parameters(kernel.kernel), own])
     return np.log(np.atleast_1d(np.asarray(_differentiable(kernel).lengthscale, np.float64)))
 
 
@@ -82,11 +83,23 @@ def contract(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Array
         left = contract(kernel.left, X, Z, weights * kernel_values(kernel.right, X, Z))
         right = contract(kernel.right, X, Z, weights * kernel_values(kernel.left, X, Z))
         return np.concatenate([left, right])
-    if isinstance(kernel, OnFeatures):
-        return contract(kernel.kernel, kernel.part(X), kernel.part(Z), weights)
-    scale = lengthscale_array(_differentiable(kernel).lengthscale, X.shape[1])
-    each = _by_feature(kernel, X / scale, Z / scale, weights)
-    return each if isinstance(kernel.lengthscale, tuple) else each.sum(keepdims=True)  # type: ignore[attr-defined]
+    if isinstance(kernel, Constant):
+        return np.zeros(0)
+    if isinstance(kernel, Periodic) and len(Z):
+        # Only differences count: angles about a common centre keep their digits far from the origin.
+        X, Z = X - Z.mean(axis=0), Z - Z.mean(axis=0)
+    if isinstance(kernel, Mapped):
+        left, right = kernel.part(X), kernel.part(Z)
+        found = contract(kernel.kernel, left, right, weights)
+        if not isinstance(kernel, Periodic):
+            return found
+        by_x = weighted_gradient(kernel.kernel, left, right, np.ones((len(Z), 1)), weights)[:, :, 0]
+        by_z = weighted_gradient(kernel.kernel, right, left, np.ones((len(X), 1)), weights.T)[:, :, 0]
+        return np.concatenate([found, kernel.by_period(X, by_x) + kernel.by_period(Z, by_z)])
+    family = _differentiable(kernel)
+    scale = lengthscale_array(family.lengthscale, X.shape[1])
+    each = _by_feature(family, X / scale, Z / scale, weights)
+    return each if isinstance(family.lengthscale, tuple) else each.sum(keepdims=True)
 
 
 def contracted_diagonal(kernel: Kernel, X: Array, weights: Array) -> Float64Array:
@@ -108,29 +121,31 @@ def contracted_diagonal(kernel: Kernel, X: Array, weights: Array) -> Float64Arra
         left = contracted_diagonal(kernel.left, X, weights * kernel.right.diagonal(X))
         right = contracted_diagonal(kernel.right, X, weights * kernel.left.diagonal(X))
         return np.concatenate([left, right])
-    if isinstance(kernel, OnFeatures):
-        return contracted_diagonal(kernel.kernel, kernel.part(X), weights)
-    lengthscale = _differentiable(kernel).lengthscale
-    each = np.zeros(X.shape[1])
-    if type(kernel) in OF_PRODUCTS:
-        square = np.square(X / lengthscale_array(lengthscale, X.shape[1]))
-        each = -2.0 * (weights * OF_PRODUCTS[type(kernel)](kernel, square.sum(axis=1))) @ square
-    return each if isinstance(lengthscale, tuple) else each.sum(keepdims=True)
+    if isinstance(kernel, Constant):
+        return np.zeros(0)
+    if isinstance(kernel, Mapped):  # a period changes no distance on the diagonal
+        rest = np.zeros(np.size(kernel.period) if isinstance(kernel, Periodic) else 0)
+        return np.concatenate([contracted_diagonal(kernel.kernel, kernel.part(X), weights), rest])
+    family = _differentiable(kernel)
+    slope, each = family.product_slope, np.zeros(X.shape[1])
+    if slope is not None:
+        square = np.square(X / lengthscale_array(family.lengthscale, X.shape[1]))
+        each = -2.0 * (weights * slope(square.sum(axis=1))) @ square
+    return each if isinstance(family.lengthscale, tuple) else each.sum(keepdims=True)
 
 
-def _by_feature(kernel: Kernel, X: Float64Array, Z: Float64Array, weights: Float64Array) -> Float64Array:
+def _by_feature(kernel: Family, X: Float64Array, Z: Float64Array, weights: Float64Array) -> Float64Array:
     """Return the derivatives by each feature's log lengthscale, for points in units of the lengthscales."""
-    power = norm_power(kernel)
+    power, dot = kernel.norm_power, kernel.product_slope
     if power is not None:
         return _by_differences(X, Z, weights * power_slope(kernel, X, Z), power)
-    if type(kernel) in OF_PRODUCTS:
-        slope = weights * OF_PRODUCTS[type(kernel)](kernel, X @ Z.T)
-        return np.asarray(-2.0 * np.einsum("if,if->f", X, slope @ Z))
+    if dot is not None:
+        return np.asarray(-2.0 * np.einsum("if,if->f", X, (weights * dot(X @ Z.T)) @ Z))
     center = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
     X, Z = X - center, Z - center
-    rule = of_squares(kernel)
+    rule = kernel.radial_slope
     assert rule is not None  # checked by _differentiable
-    slope = weights * rule(kernel, squared_distances(X, Z))
+    slope = weights * rule(squared_distances(X, Z))
     down, along = slope.sum(axis=1), slope.sum(axis=0)
     return np.asarray(-2.0 * (down @ (X * X) + along @ (Z * Z) - 2.0 * np.einsum("if,if->f", X, slope @ Z)))
 
@@ -153,12 +168,22 @@ def _filled(kernel: Kernel, rest: list[float]) -> Kernel:
     if isinstance(kernel, Sum | Product):
         left = _filled(kernel.left, rest)
         return type(kernel)(left, _filled(kernel.right, rest))
-    if isinstance(kernel, OnFeatures):
-        return OnFeatures(_filled(kernel.kernel, rest), kernel.features)
-    before = _differentiable(kernel).lengthscale
-    if isinstance(before, tuple):
-        return replace(kernel, lengthscale=tuple(_next(rest, kernel) for _ in before))  # type: ignore[type-var]
-    return replace(kernel, lengthscale=_next(rest, kernel))  # type: ignore[type-var]
+    if isinstance(kernel, Constant):
+        return kernel
+    if isinstance(kernel, Mapped):
+        kernel = replace(kernel, kernel=_filled(kernel.kernel, rest))
+        return (
+            replace(kernel, period=_like(kernel.period, rest, kernel))
+            if isinstance(kernel, Periodic)
+            else kernel
+        )
+    family = _differentiable(kernel)
+    return replace(family, lengthscale=_like(family.lengthscale, rest, kernel))
+
+
+def _like(before: float | tuple[float, ...], rest: list[float], kernel: Kernel) -> float | tuple[float, ...]:
+    """Return as many of the next parameters as there were before."""
+    return tuple(_next(rest, kernel) for _ in before) if isinstance(before, tuple) else _next(rest, kernel)
 
 
 def _next(rest: list[float], kernel: Kernel) -> float:
@@ -167,11 +192,11 @@ def _next(rest: list[float], kernel: Kernel) -> float:
     return float(rest.pop(0))
 
 
-def _differentiable(kernel: Kernel) -> Any:
-    if of_squares(kernel) is not None or norm_power(kernel) is not None or type(kernel) in OF_PRODUCTS:
+def _differentiable(kernel: Kernel) -> Family:
+    if isinstance(kernel, Family) and kernel.has_gradient:
         return kernel
+    known = ", ".join(family.__name__ for family in FAMILIES if family().has_gradient)
     raise InputError(
-        f"{kernel!r} has no known gradient with respect to its parameters, so they cannot be learned. Use a "
-        "Gaussian, Exponential, PoweredExponential, Matern, RationalQuadratic, Cauchy, Laplacian, Linear or "
-        "Polynomial kernel, their sums, products and multiples, or keep the parameters fixed."
+        f"{kernel!r} has no known gradient with respect to its parameters, so they cannot be learned. Use "
+        f"one of {known}, their sums, products and multiples, or keep the parameters fixed."
     )

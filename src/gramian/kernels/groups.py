@@ -1,8 +1,9 @@
-"""Kernel on a subset of the features, to combine into sums and products over feature groups."""
+"""Kernels of mapped rows: on a subset of the features, to combine into sums and products over groups."""
 
 from __future__ import annotations
 
 import numbers
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,34 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, as_rows
-from gramian.kernels.columns import Columns
+from gramian.kernels.columns import Columns, float_type
 from gramian.kernels.precomputed import Precomputed
 
 
 @dataclass(frozen=True)
-class OnFeatures(Kernel):
+class Mapped(Kernel):
+    """Base of kernels k(x, z) = kernel(T(x), T(z)), for which a class defines T as ``part``."""
+
+    kernel: Kernel
+
+    @abstractmethod
+    def part(self, X: Rows) -> Any:
+        """Return T of each row, shape (n, columns of T)."""
+
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
+        work = float_type(Z) if dtype is None else dtype
+        return MappedColumns(self.kernel.against(self.part(Z), work), self)
+
+    def diagonal(self, X: Rows) -> Float64Array:
+        return self.kernel.diagonal(self.part(as_rows(X, "X")))
+
+    @property
+    def definite(self) -> bool:
+        return self.kernel.definite
+
+
+@dataclass(frozen=True)
+class OnFeatures(Mapped):
     """k(x, z) = kernel(x_S, z_S), a kernel of the features S only.
 
     A product of such kernels gives each group of features its own kernel. A sum gives an additive model: a
@@ -40,7 +63,6 @@ class OnFeatures(Kernel):
     array([[0.2231]])
     """
 
-    kernel: Kernel
     features: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -50,16 +72,6 @@ class OnFeatures(Kernel):
                 "gm.Gaussian(lengthscale=2.0)."
             )
         object.__setattr__(self, "features", _columns(self.features))
-
-    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        return GroupColumns(self.kernel.against(self.part(Z), dtype), self)
-
-    def diagonal(self, X: Rows) -> Float64Array:
-        return self.kernel.diagonal(self.part(as_rows(X, "X")))
-
-    @property
-    def definite(self) -> bool:
-        return self.kernel.definite
 
     def part(self, X: Rows) -> Any:
         """Return the columns of the group."""
@@ -71,12 +83,12 @@ class OnFeatures(Kernel):
         return X[:, list(self.features)]
 
 
-class GroupColumns(Columns):
-    """Kernel columns on some of the features."""
+class MappedColumns(Columns):
+    """Columns of a kernel of mapped rows, which are mapped tile by tile."""
 
-    def __init__(self, inner: Columns, group: OnFeatures) -> None:
+    def __init__(self, inner: Columns, mapped: Mapped) -> None:
         super().__init__(inner.n_columns, inner.dtype)
-        self._inner, self._group = inner, group
+        self._inner, self._mapped = inner, mapped
 
     @property
     def nbytes(self) -> int:
@@ -85,7 +97,7 @@ class GroupColumns(Columns):
 
     def into(self, X: Rows, out: FloatArray) -> None:
         for rows in row_slices(X.shape[0], tile_rows(self.n_columns, self.dtype.itemsize)):
-            self._inner.into(self._group.part(X[rows]), out[rows])
+            self._inner.into(self._mapped.part(X[rows]), out[rows])
 
 
 def _columns(features: Sequence[int] | Array) -> tuple[int, ...]:

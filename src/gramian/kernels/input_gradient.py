@@ -10,17 +10,13 @@ from gramian._typing import Array, Float64Array, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, as_rows, lengthscale_array
 from gramian.kernels.columns import dense
-from gramian.kernels.families import Cosine
-from gramian.kernels.groups import OnFeatures
-from gramian.kernels.radial_derivatives import (
-    OF_PRODUCTS,
-    Slope,
-    kernel_values,
-    norm_power,
-    of_squares,
-    power_slope,
-    squared_distances,
-)
+from gramian.kernels.constant import Constant
+from gramian.kernels.dot_products import Cosine
+from gramian.kernels.families import Family, Map
+from gramian.kernels.groups import Mapped, OnFeatures
+from gramian.kernels.periodic import Periodic
+from gramian.kernels.radial_derivatives import kernel_values, power_slope, squared_distances
+from gramian.kernels.resolve import FAMILIES
 
 #: Rows and points of one tile, whose few float64 blocks stay in a core's cache. Chosen by hand.
 TILE_ROWS, TILE_POINTS = 128, 1024
@@ -31,12 +27,11 @@ SMALL_ROWS, SMALL_POINTS = 32, 512
 
 def has_input_gradient(kernel: Kernel) -> bool:
     """Return whether a kernel has an input gradient here: any family, sums, products, multiples."""
-    if isinstance(kernel, Scaled | OnFeatures):
+    if isinstance(kernel, Scaled | Mapped):
         return has_input_gradient(kernel.kernel)
     if isinstance(kernel, Sum | Product):
         return has_input_gradient(kernel.left) and has_input_gradient(kernel.right)
-    distance = of_squares(kernel) is not None or norm_power(kernel) is not None
-    return distance or type(kernel) in OF_PRODUCTS or isinstance(kernel, Cosine)
+    return isinstance(kernel, Cosine | Constant) or (isinstance(kernel, Family) and kernel.has_gradient)
 
 
 def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Float64Array:
@@ -85,45 +80,54 @@ def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Flo
     if not has_input_gradient(kernel):
         raise InputError(
             f"{kernel!r} has no known gradient with respect to its rows: it is not built from gramian's "
-            "families. Use a Gaussian, Laplacian, Exponential, PoweredExponential, Matern, "
-            "RationalQuadratic, Cauchy, Linear, Polynomial or Cosine kernel, their sums, products and "
-            "multiples."
+            f"families. Use one of {', '.join(family.__name__ for family in FAMILIES)}, their sums, products "
+            "and multiples."
         )
     points = dense(Z, np.float64)
     out = np.zeros((X.shape[0], points.shape[1], kappa.shape[1]))
     for rows in row_slices(X.shape[0], TILE_ROWS):
         part = dense(X[rows], np.float64)
         for some in row_slices(len(points), TILE_POINTS):
-            out[rows] += _tile(kernel, part, points[some], kappa[some], None)
+            out[rows] += weighted_gradient(kernel, part, points[some], kappa[some], None)
     return out
 
 
-def _tile(
+def weighted_gradient(
     kernel: Kernel, X: Float64Array, Z: Float64Array, kappa: Float64Array, weights: Float64Array | None
 ) -> Float64Array:
     """Return Σ_j w_ij κ_jo ∂k(x_i, z_j)/∂x_i, shape (rows, d, outputs); ``weights=None`` is 1."""
     if isinstance(kernel, Scaled):
-        return kernel.factor * _tile(kernel.kernel, X, Z, kappa, weights)
+        return kernel.factor * weighted_gradient(kernel.kernel, X, Z, kappa, weights)
     if isinstance(kernel, Sum):
-        return _tile(kernel.left, X, Z, kappa, weights) + _tile(kernel.right, X, Z, kappa, weights)
+        return weighted_gradient(kernel.left, X, Z, kappa, weights) + weighted_gradient(
+            kernel.right, X, Z, kappa, weights
+        )
     if isinstance(kernel, Product):
         beside_left = _weighted(kernel_values(kernel.right, X, Z), weights)
         beside_right = _weighted(kernel_values(kernel.left, X, Z), weights)
-        left = _tile(kernel.left, X, Z, kappa, beside_left)
-        return left + _tile(kernel.right, X, Z, kappa, beside_right)
+        left = weighted_gradient(kernel.left, X, Z, kappa, beside_left)
+        return left + weighted_gradient(kernel.right, X, Z, kappa, beside_right)
+    if isinstance(kernel, Constant):
+        return np.zeros((*X.shape, kappa.shape[1]))
+    if isinstance(kernel, Periodic):
+        found = weighted_gradient(kernel.kernel, kernel.part(X), kernel.part(Z), kappa, weights)
+        return kernel.by_row(X, found)
     if isinstance(kernel, OnFeatures):
         whole = np.zeros((*X.shape, kappa.shape[1]))
-        whole[:, kernel.features] = _tile(kernel.kernel, kernel.part(X), kernel.part(Z), kappa, weights)
+        whole[:, kernel.features] = weighted_gradient(
+            kernel.kernel, kernel.part(X), kernel.part(Z), kappa, weights
+        )
         return whole
-    scale = lengthscale_array(kernel.lengthscale, X.shape[1])  # type: ignore[attr-defined]
+    assert isinstance(kernel, Family)  # checked by has_input_gradient
+    scale = lengthscale_array(kernel.lengthscale, X.shape[1])
     X, Z = X / scale, Z / scale
-    power, slope = norm_power(kernel), of_squares(kernel)
+    power, slope, dot = kernel.norm_power, kernel.radial_slope, kernel.product_slope
     if power is not None:
         gradient = _by_features(X, Z, kappa, _weighted(-power_slope(kernel, X, Z), weights), power)
     elif slope is not None:
-        gradient = _of_squares(kernel, slope, X, Z, kappa, weights)
-    elif type(kernel) in OF_PRODUCTS:
-        gradient = _against(_weighted(OF_PRODUCTS[type(kernel)](kernel, X @ Z.T), weights), Z, kappa)
+        gradient = _of_squares(slope, X, Z, kappa, weights)
+    elif dot is not None:
+        gradient = _against(_weighted(dot(X @ Z.T), weights), Z, kappa)
     else:
         gradient = _of_angles(X, Z, kappa, weights)
     gradient /= scale[:, None]
@@ -143,12 +147,7 @@ def _against(slope: Float64Array, Z: Float64Array, kappa: Float64Array) -> Float
 
 
 def _of_squares(
-    kernel: Kernel,
-    slope_of: Slope,
-    X: Float64Array,
-    Z: Float64Array,
-    kappa: Float64Array,
-    weights: Float64Array | None,
+    slope_of: Map, X: Float64Array, Z: Float64Array, kappa: Float64Array, weights: Float64Array | None
 ) -> Float64Array:
     """Return 2 Σ_j S_ij κ_jo (x_if − z_jf) for points in units of the lengthscale."""
     center = Z.mean(axis=0)
@@ -157,7 +156,7 @@ def _of_squares(
     # Points nearer than rounding can resolve count as equal: a slope of 1/r would amplify noise.
     norms = np.einsum("jf,jf->j", Z, Z)
     square[square <= distance_error(norms, Z.shape[1], np.float64)] = 0.0
-    slope = _weighted(slope_of(kernel, square), weights)
+    slope = _weighted(slope_of(square), weights)
     gradient = X[:, :, None] * (slope @ kappa)[:, None, :]
     gradient -= _against(slope, Z, kappa)
     gradient *= 2.0

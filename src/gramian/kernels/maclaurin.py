@@ -10,7 +10,7 @@ from scipy.special import binom
 from gramian._typing import Float64Array
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum
-from gramian.kernels.families import Linear, Polynomial
+from gramian.kernels.dot_products import DotKernel
 
 Lengthscale = float | tuple[float, ...]
 
@@ -42,6 +42,7 @@ def maclaurin_series(kernel: Kernel) -> Series:
     Parts with different single lengthscales are converted to the first; lengthscales per feature must be the
     same in all parts. Raises :class:`InputError` for other kernels.
 
+    >>> from gramian.kernels import Linear, Polynomial
     >>> maclaurin_series(Polynomial(degree=2, offset=1.0) + 0.5 * Linear()).coefficients
     array([1. , 2.5, 1. ])
     """
@@ -57,11 +58,12 @@ def maclaurin_series(kernel: Kernel) -> Series:
             both[: len(a)] += a
             both[: len(b)] += b
         return Series(both, left.lengthscale)
-    if not isinstance(kernel, Linear | Polynomial):
+    if not isinstance(kernel, DotKernel):
         raise InputError(
             f"{kernel!r} has no known power series in x·z, which RandomMaclaurin and TensorSketch need. Give "
             "Linear or Polynomial; take RandomFourier for a kernel of x − z, Nystrom for any other."
         )
-    degree, offset = (kernel.degree, kernel.offset) if isinstance(kernel, Polynomial) else (1, 0.0)
-    powers = np.arange(degree + 1)
-    return Series(binom(degree, powers) * offset ** (degree - powers), kernel.lengthscale)
+    powers = np.arange(kernel.degree + 1)
+    return Series(
+        binom(kernel.degree, powers) * kernel.offset ** (kernel.degree - powers), kernel.lengthscale
+    )

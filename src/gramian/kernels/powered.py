@@ -15,11 +15,11 @@ from gramian.exceptions import InputError
 from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, ElementMap, dense, float_type
 from gramian.kernels.euclidean import EuclideanColumns
-from gramian.kernels.families import _exp_negative, _Stationary
+from gramian.kernels.families import Map, Stationary, _exp_negative
 
 
 @dataclass(frozen=True)
-class PoweredExponential(_Stationary):
+class PoweredExponential(Stationary):
     r"""k(x, z) = exp(−‖(x − z)/ℓ‖_p^q) with 0 < q ≤ p ≤ 2, where it is positive semi-definite.
 
     p = q = 2 is a Gaussian of lengthscale ℓ/√2, p = 2 and q = 1 is :class:`Exponential`, and p = q = 1 is
@@ -47,6 +47,9 @@ class PoweredExponential(_Stationary):
     array([[0.1353]])
     """
 
+    names = ("powered_exponential",)
+    decreasing = True
+
     p: float = 2.0
     q: float = 1.0
 
@@ -71,6 +74,22 @@ class PoweredExponential(_Stationary):
         if self.p == 1.0:
             return CityblockColumns(Z, work, scales, self._of_norms, exact=self.q < 1.0)
         return MinkowskiColumns(Z, work, scales, self._of_norms, self.p)
+
+    @property
+    def radial_slope(self) -> Map | None:
+        return self._slope if self.p == 2.0 else None
+
+    @property
+    def norm_power(self) -> float | None:
+        return None if self.p == 2.0 else self.p
+
+    def _slope(self, t: Float64Array) -> Float64Array:
+        """Return d exp(−t^h)/dt = −h t^(h − 1) exp(−t^h), h = q/2; 0 at t = 0 if infinite."""
+        half = 0.5 * self.q
+        if half == 1.0:
+            return -np.exp(-t)
+        safe = np.where(t > 0, t, 1.0)
+        return np.where(t > 0, -half * safe ** (half - 1.0) * np.exp(-(safe**half)), 0.0)
 
     def of_distances(self, distances: FloatArray, out: FloatArray) -> None:
         """Write k into ``out`` from :func:`powered_distances`, where ℓ is one number."""

@@ -11,37 +11,33 @@ from typing import Any
 from gramian._checks import positive_number
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import FunctionKernel, Kernel
+from gramian.kernels.dot_products import Cosine, Linear, Polynomial
 from gramian.kernels.families import (
     Cauchy,
-    Cosine,
     Exponential,
+    Family,
     Gaussian,
     Laplacian,
-    Linear,
     Matern,
-    Polynomial,
     RationalQuadratic,
 )
 from gramian.kernels.powered import PoweredExponential
 from gramian.kernels.precomputed import Precomputed
 
-#: Name → kernel for a given gamma, for the names that need nothing else.
-_BY_GAMMA: dict[str, Callable[[float], Kernel]] = {
-    "rbf": lambda gamma: Gaussian((2.0 * gamma) ** -0.5),
-    "gaussian": lambda gamma: Gaussian((2.0 * gamma) ** -0.5),
-    "laplacian": lambda gamma: Laplacian(1.0 / gamma),
-    "exponential": lambda gamma: Exponential(1.0 / gamma),
-    "matern12": lambda gamma: Exponential(1.0 / gamma),
-    "matern32": lambda gamma: Matern(1.0 / gamma, nu=1.5),
-    "matern52": lambda gamma: Matern(1.0 / gamma, nu=2.5),
-    "rational_quadratic": lambda gamma: RationalQuadratic((2.0 * gamma) ** -0.5),
-    "cauchy": lambda gamma: Cauchy(gamma**-0.5),
-    "linear": lambda gamma: Linear(),
-    "cosine": lambda gamma: Cosine(),
-}
-_POLYNOMIAL = ("poly", "polynomial")
-#: The name that takes p and q from ``kernel_params``.
-_POWERED = "powered_exponential"
+#: Every family of kernels with a formula: names, model files, gradients and messages follow from this list.
+FAMILIES: tuple[type[Family], ...] = (
+    Gaussian,
+    Laplacian,
+    Exponential,
+    Matern,
+    RationalQuadratic,
+    Cauchy,
+    PoweredExponential,
+    Polynomial,
+    Linear,
+    Cosine,
+)
+BY_NAME = {name: family for family in FAMILIES for name in family.names}
 
 #: The name for kernel values passed in place of rows.
 PRECOMPUTED = "precomputed"
@@ -50,10 +46,10 @@ PRECOMPUTED = "precomputed"
 SCALE = "scale"
 
 #: Names of kernels without a gamma.
-WITHOUT_GAMMA = ("linear", "cosine")
+WITHOUT_GAMMA = tuple(name for name, family in BY_NAME.items() if family.gamma_rule is None)
 
 #: Every name of a formula that :func:`resolve_kernel` accepts.
-KERNEL_NAMES = (*_BY_GAMMA, *_POLYNOMIAL, _POWERED)
+KERNEL_NAMES = tuple(BY_NAME)
 
 _REFUSED = {
     "sigmoid": "tanh(gamma x·z + coef0) is not positive semi-definite, so no approximation here is "
@@ -105,7 +101,7 @@ def resolve_kernel(
     """
     if gamma is not None:
         _check_gamma(gamma)
-    powered = isinstance(kernel, str) and kernel == _POWERED
+    powered = isinstance(kernel, str) and kernel in PoweredExponential.names
     own = isinstance(kernel, Kernel | str) or not callable(kernel)
     if kernel_params is not None and own and not powered:
         raise InputError(
@@ -161,8 +157,8 @@ def _by_name(name: str, gamma: float, degree: int, coef0: float) -> Kernel:
             f"kernel={name!r} is not a known name.{did_you_mean(name, known)} Give one of {names}, a "
             "gramian Kernel, or a callable f(X, Z)."
         )
-    if name not in _POLYNOMIAL:
-        return _BY_GAMMA[name](gamma)
+    if name not in Polynomial.names:
+        return BY_NAME[name].by_name(name, gamma)
     if isinstance(coef0, bool) or not isinstance(coef0, numbers.Real) or not 0 <= coef0 < float("inf"):
         raise InputError(
             f"coef0={coef0!r} is not a number of at least 0. Give coef0 >= 0, else the polynomial kernel is "

@@ -9,39 +9,13 @@ from typing import Any
 
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels.base import FunctionKernel, Kernel, Product, Scaled, Sum
-from gramian.kernels.families import (
-    Cauchy,
-    Cosine,
-    Exponential,
-    Gaussian,
-    Laplacian,
-    Linear,
-    Matern,
-    Polynomial,
-    RationalQuadratic,
-)
+from gramian.kernels.constant import Constant
 from gramian.kernels.groups import OnFeatures
-from gramian.kernels.powered import PoweredExponential
+from gramian.kernels.periodic import Periodic
+from gramian.kernels.resolve import FAMILIES
 
-_CLASSES: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        Cauchy,
-        Cosine,
-        Exponential,
-        Gaussian,
-        Laplacian,
-        Linear,
-        Matern,
-        OnFeatures,
-        Polynomial,
-        PoweredExponential,
-        Product,
-        RationalQuadratic,
-        Scaled,
-        Sum,
-    )
-}
+_LISTED: tuple[type[Any], ...] = (*FAMILIES, Constant, OnFeatures, Periodic, Product, Scaled, Sum)
+_CLASSES = {kind.__name__: kind for kind in _LISTED}
 #: Key of the family's name.
 _KIND = "family"
 

@@ -2,14 +2,13 @@ r"""Spectral measures of stationary kernels, and random draws from them.
 
 By Bochner's theorem k(x, z) = κ(x − z) = κ(0) E cos(w·(x − z)) for w drawn from a probability measure. Every
 radial family here is a scale mixture of Gaussians: w = √s·g/ℓ with g standard normal and s > 0 drawn from the
-family's mixing distribution, so one table gives all of them. The Laplacian, a product over the features, has
+family's mixing distribution, which its class knows. The Laplacian, a product over the features, has
 a mixing variable per feature. The measures follow the algebra of kernels: a factor scales, a sum joins the
 draws, and a product adds their frequencies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,19 +16,16 @@ import scipy.special as special
 from scipy.stats import qmc
 
 from gramian._random import children
-from gramian._typing import Float64Array, FloatArray, IntArray
+from gramian._typing import Float64Array, IntArray
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
-from gramian.kernels.families import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
+from gramian.kernels.families import Laplacian, Stationary
+from gramian.kernels.resolve import FAMILIES
 
 #: Ways to draw: independently; orthogonal in groups of d; by a scrambled Sobol sequence.
 DRAWS = ("iid", "orthogonal", "qmc")
-#: Families whose spectral measure is known here; it follows for their sums, products and positive multiples.
-STATIONARY = (Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy)
 #: Bits of a coordinate of the Sobol sequence.
 SOBOL_BITS = 30
-
-Quantile = Callable[[Float64Array], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -63,6 +59,7 @@ def spectral_draws(
     Raises :class:`InputError` for other kernels, whose measure is not known here, for more terms than draws,
     and for a Sobol sequence of more than 21,201 coordinates.
 
+    >>> from gramian.kernels import Gaussian
     >>> draws = spectral_draws(Gaussian(2.0), 1000, 3, np.random.default_rng(0), "orthogonal")
     >>> draws.frequencies.shape, bool(abs(draws.frequencies.std() - 0.5) < 0.02)
     ((1000, 3), True)
@@ -90,7 +87,7 @@ def spectral_draws(
     return SpectralDraws(frequencies, np.repeat(factors / counts, counts))
 
 
-def spectral_terms(kernel: Kernel) -> list[tuple[float, tuple[Kernel, ...]]]:
+def spectral_terms(kernel: Kernel) -> list[tuple[float, tuple[Stationary, ...]]]:
     """Write a kernel as Σ factor · (product of families) by expanding brackets; raise for other kernels."""
     if isinstance(kernel, Scaled):
         return [(kernel.factor * factor, own) for factor, own in spectral_terms(kernel.kernel)]
@@ -99,9 +96,9 @@ def spectral_terms(kernel: Kernel) -> list[tuple[float, tuple[Kernel, ...]]]:
     if isinstance(kernel, Product):
         left, right = spectral_terms(kernel.left), spectral_terms(kernel.right)
         return [(f * g, (*own, *other)) for f, own in left for g, other in right]
-    if isinstance(kernel, STATIONARY):
+    if isinstance(kernel, Stationary) and kernel.has_measure:
         return [(1.0, (kernel,))]
-    names = ", ".join(family.__name__ for family in STATIONARY)
+    names = ", ".join(f.__name__ for f in FAMILIES if issubclass(f, Stationary) and f.has_measure)
     raise InputError(
         f"{kernel!r} has no known spectral measure, which random Fourier features need. Give one of "
         f"{names}, or sums, products and positive multiples of these; take TensorSketch or "
@@ -109,8 +106,8 @@ def spectral_terms(kernel: Kernel) -> list[tuple[float, tuple[Kernel, ...]]]:
     )
 
 
-def _family(kernel: Kernel, n: int, d: int, rng: np.random.Generator, kind: str) -> Float64Array:
-    quantile, separable = mixing(kernel), isinstance(kernel, Laplacian)
+def _family(kernel: Stationary, n: int, d: int, rng: np.random.Generator, kind: str) -> Float64Array:
+    quantile, separable = kernel.mixing, isinstance(kernel, Laplacian)
     if separable and kind != "orthogonal":
         # Drawing from the Cauchy distribution directly needs half the coordinates of the Sobol sequence.
         uniforms = _sobol(n, d, rng) if kind == "qmc" else rng.random((n, d))
@@ -120,26 +117,8 @@ def _family(kernel: Kernel, n: int, d: int, rng: np.random.Generator, kind: str)
         rows, uniforms = _standard(n, d, own, rng, kind)
         if quantile is not None:
             rows *= np.sqrt(quantile(uniforms))
-    rows /= lengthscale_array(kernel.lengthscale, d)  # type: ignore[attr-defined]
+    rows /= lengthscale_array(kernel.lengthscale, d)
     return rows
-
-
-def mixing(kernel: Kernel) -> Quantile | None:
-    """Return the quantile function of s in w = √s·g/ℓ; None if s is always 1.
-
-    Matérn: s = ν/Gamma(ν), which makes w Student's t with 2ν degrees of freedom; Exponential, and each
-    feature of the Laplacian: ν = 1/2, the Cauchy distribution. RationalQuadratic: s = Gamma(shape)/shape;
-    Cauchy: 2·Gamma(1).
-    """
-    if isinstance(kernel, Matern | Exponential | Laplacian):
-        nu = kernel.nu if isinstance(kernel, Matern) else 0.5
-        return lambda u: nu / special.gammaincinv(nu, u)
-    if isinstance(kernel, RationalQuadratic):
-        shape = kernel.shape
-        return lambda u: special.gammaincinv(shape, u) / shape
-    if isinstance(kernel, Cauchy):
-        return lambda u: 2.0 * special.gammaincinv(1.0, u)
-    return None
 
 
 def _standard(

@@ -9,9 +9,8 @@ from numpy.typing import DTypeLike
 
 from gramian._typing import Array, Float64Array, FloatArray
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
-from gramian.kernels.families import EuclideanKernel
+from gramian.kernels.families import EuclideanKernel, Family
 from gramian.kernels.gradient import contract
-from gramian.kernels.radial_derivatives import of_squares
 
 
 def stacked_grams(kernel: Kernel, points: Array, dtype: DTypeLike = np.float64) -> FloatArray:
@@ -80,16 +79,16 @@ def stacked_contraction(
             factor = 1.0 if isinstance(kernel, Sum) else stacked_grams(other, points)
             parts.append(stacked_contraction(part, points, weights * factor))
         return np.concatenate(parts)
-    slope = of_squares(kernel)
-    if slope is None:
+    slope = kernel.radial_slope if isinstance(kernel, Family) else None
+    if slope is None or not isinstance(kernel, Family):
         return np.asarray(
             np.sum([contract(kernel, x, x, w) for x, w in zip(points, weights, strict=True)], axis=0)
         )
-    x = (points - points[:, :1]) / lengthscale_array(kernel.lengthscale, points.shape[2])  # type: ignore[attr-defined]
+    x = (points - points[:, :1]) / lengthscale_array(kernel.lengthscale, points.shape[2])
     square = np.einsum("bmd,bmd->bm", x, x)
     distance = square[:, :, None] + square[:, None, :] - 2.0 * (x @ x.transpose(0, 2, 1))
     distance[:, np.arange(x.shape[1]), np.arange(x.shape[1])] = 0.0
-    S = weights * slope(kernel, np.maximum(distance, 0.0))
+    S = weights * slope(np.maximum(distance, 0.0))
     each = -4.0 * (np.einsum("bi,bif->f", S.sum(axis=2), x * x) - np.einsum("bif,bif->f", x, S @ x))
-    per_feature = isinstance(kernel.lengthscale, tuple)  # type: ignore[attr-defined]
+    per_feature = isinstance(kernel.lengthscale, tuple)
     return np.asarray(each if per_feature else each.sum(keepdims=True))

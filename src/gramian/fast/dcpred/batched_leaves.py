@@ -15,10 +15,11 @@ from numpy.typing import DTypeLike
 from gramian._numerics import distance_error, entry_tolerance
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.fast.dcpred.leaf import Leaf
-from gramian.fast.dcpred.pseudo_landmarks import EUCLIDEAN, MonomialColumns, split_factor
+from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, split_factor
 from gramian.kernels import Kernel
 from gramian.kernels.base import lengthscale_array
 from gramian.kernels.columns import Columns, dense, squared_norms
+from gramian.kernels.families import EuclideanKernel
 
 #: A quadratic form costs outputs·(m + 1)² products a row; p written-out monomials cost p·(outputs + 1) and a
 #: gather. The form is used unless it needs more than this many times as many products. Chosen by hand.
@@ -92,7 +93,7 @@ def batch_leaves(
     products in ``dtype`` would lose digits of the distance.
     """
     factor, plain = split_factor(kernel)
-    if not isinstance(plain, EUCLIDEAN):
+    if not isinstance(plain, EuclideanKernel):
         return None
     used: list[Any] = [leaf for leaf in leaves if leaf.columns is not None]
     if not used or not all(

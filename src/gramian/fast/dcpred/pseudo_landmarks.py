@@ -16,16 +16,15 @@ from gramian._numerics import clip_negative, design_cutoff, exp_in_place, rank_c
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError, did_you_mean
-from gramian.kernels import Cauchy, Exponential, Gaussian, Kernel, Laplacian, Matern, RationalQuadratic
+from gramian.kernels import Kernel, Laplacian
 from gramian.kernels.base import Scaled, lengthscale_array
 from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, ElementMap
 from gramian.kernels.euclidean import EuclideanColumns
+from gramian.kernels.families import EuclideanKernel
 
 #: Kinds of pseudo-landmarks f_t.
 PSEUDO = ("triangle-upper", "triangle-lower", "monomials")
-#: Kernels κ(‖(x − z)/ℓ‖₂) with a decreasing function κ.
-EUCLIDEAN = (Gaussian, Exponential, Matern, RationalQuadratic, Cauchy)
 
 
 def check_pseudo(pseudo: object, kernel: Kernel) -> None:
@@ -37,7 +36,7 @@ def check_pseudo(pseudo: object, kernel: Kernel) -> None:
             f"pseudo={pseudo!r} is unknown. Choose one of {', '.join(PSEUDO)}, or None."
             + did_you_mean(pseudo, PSEUDO)
         )
-    if pseudo != "monomials" and not isinstance(split_factor(kernel)[1], (*EUCLIDEAN, Laplacian)):
+    if pseudo != "monomials" and not isinstance(split_factor(kernel)[1], EuclideanKernel | Laplacian):
         raise InputError(
             f"pseudo={pseudo!r} bounds a distance by the triangle inequality, but {kernel!r} is not a "
             "function of one distance. Take pseudo='monomials', or a kernel such as 'rbf'."
@@ -215,7 +214,7 @@ def _as_they_are(t: FloatArray) -> None:
 def _distances(kernel: Kernel, Z: Rows, dtype: DTypeLike | None) -> Columns:
     """Return the evaluator of ‖(x − z)/ℓ‖₂², or of ‖(x − z)/ℓ‖₁ for the Laplacian kernel."""
     leave: ElementMap = _as_they_are
-    assert isinstance(kernel, (*EUCLIDEAN, Laplacian))
+    assert isinstance(kernel, EuclideanKernel | Laplacian)
     scales = lengthscale_array(kernel.lengthscale, Z.shape[1])
     if isinstance(kernel, Laplacian):
         return CityblockColumns(Z, dtype, scales, leave)
@@ -233,7 +232,7 @@ def _profile(kernel: Kernel, t: FloatArray) -> None:
         np.negative(t, out=t)
         exp_in_place(t)
         return
-    assert isinstance(kernel, EUCLIDEAN)
+    assert isinstance(kernel, EuclideanKernel)
     with np.errstate(over="ignore"):  # an infinite distance, whose kernel value is zero
         np.multiply(t, t, out=t)
         t *= kernel.distance_factor

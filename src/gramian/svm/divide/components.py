@@ -11,10 +11,8 @@ from scipy.sparse.csgraph import connected_components
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.kernels.base import Kernel, lengthscale_array
-from gramian.kernels.families import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
+from gramian.kernels.families import Family
 
-#: Kernels that decrease with ‖(x − z)/ℓ‖₂, or with a larger norm.
-FALLING = (Gaussian, Exponential, Matern, RationalQuadratic, Cauchy, Laplacian)
 #: Rows compared with each other at once, and most pieces of rows. Both keep memory to about 30 MB. Chosen by
 #: hand, as are the next constants.
 SQUARE_ROWS, MOST_PIECES = 1000, 1000
@@ -36,8 +34,10 @@ def separate(rows: Rows, kernel: Kernel, edges: IntArray, least: float) -> IntAr
     Time O(n d (cluster + pieces)) and the comparisons, memory O(cluster² + pieces² + n).
     """
     one = np.zeros(int(rows.shape[0]), np.intp)
+    if sp.issparse(rows) or not isinstance(kernel, Family) or not kernel.decreasing:
+        return one
     reach = _reach(kernel, int(rows.shape[1]), least)
-    if sp.issparse(rows) or not np.isfinite(reach) or not isinstance(kernel, FALLING):
+    if not np.isfinite(reach):
         return one
     points = np.asarray(rows, np.float64) / lengthscale_array(kernel.lengthscale, int(rows.shape[1]))
     points -= points.mean(axis=0) if len(points) else 0.0
@@ -63,10 +63,8 @@ def separate(rows: Rows, kernel: Kernel, edges: IntArray, least: float) -> IntAr
     return np.asarray(_joined(points, piece, count, reach)[piece], np.intp)
 
 
-def _reach(kernel: Kernel, n_features: int, least: float) -> float:
+def _reach(kernel: Family, n_features: int, least: float) -> float:
     """Return the distance, in units of ℓ, beyond which the kernel is at most ``least``; else infinity."""
-    if not isinstance(kernel, FALLING):
-        return float("inf")
     unit = np.zeros((1, n_features))
     unit[0, 0] = lengthscale_array(kernel.lengthscale, n_features)[0]
 
