@@ -16,6 +16,7 @@ from gramian.approximations import (
     TruncatedEigen,
 )
 from gramian.data.opening import open_data
+from gramian.estimator import mixins as _mixins
 from gramian.exact.exact import Exact
 from gramian.exceptions import (
     AccuracyWarning,
@@ -26,6 +27,7 @@ from gramian.exceptions import (
     NumericalWarning,
     did_you_mean,
 )
+from gramian.explanation import explain as _explain
 from gramian.export import export
 from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
@@ -43,6 +45,7 @@ from gramian.kernels import (
 from gramian.metric.learned_metric import LearnedMetric
 from gramian.metric.metric import Metric
 from gramian.model_file import load, save
+from gramian.reporting import report as _report
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.spectra import KernelPCA
@@ -56,6 +59,10 @@ from gramian.tables.compress import compress
 from gramian.tables.regressor import TabularRegressor
 
 __version__ = "0.2.0"
+
+# Methods of every model that know all kinds of models: written above them, and handed down here.
+for _base in (_mixins.Classifier, _mixins.Regressor):
+    _base.explain, _base.report = _explain, _report
 
 __all__ = [
     "DCSVC",
@@ -112,7 +119,7 @@ __all__ = [
 
 #: Names that live in a subpackage, for those who look for them here.
 _ELSEWHERE = {
-    **dict.fromkeys(kernels.__all__, "kernels"),
+    **dict.fromkeys(set(kernels.__all__) - set(__all__), "kernels"),
     "BlockOperator": "operators",
     "ClusterError": "exceptions",
     "ClusteredLowRank": "approximations",

@@ -1,4 +1,4 @@
-"""What a kernel's class says of itself: all lists of families in the library are made from it."""
+"""Tests of the attributes of kernel classes, from which all lists of families in the library are made."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ DAMAGED: list[tuple[Any, str]] = [
     ({"family": 3}, "expected a dict with the key 'family'"),
     (
         {"family": "Wavelet"},
-        "kernel family 'Wavelet' is not one of Cauchy, .* newer version: upgrade gramian",
+        "kernel family 'Wavelet' is not one of Gaussian, .* newer version: upgrade gramian",
     ),
     ({"family": "FunctionKernel", "function": "f"}, "'FunctionKernel' is not one of"),
     (

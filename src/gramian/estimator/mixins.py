@@ -1,9 +1,13 @@
-"""Base classes of all classifiers and regressors: scikit-learn's, with a ``score`` that takes row sources."""
+"""Base classes of all classifiers and regressors: scikit-learn's, with a ``score`` that takes row sources.
+
+Their methods ``explain`` and ``report`` know all kinds of models; ``gramian/__init__.py`` hands them down.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +19,6 @@ from gramian.data.column import StoredColumn
 from gramian.data.distributed import is_elsewhere
 from gramian.estimator.base import own_target, required_target
 from gramian.estimator.labels import label_array
-from gramian.estimator.reported import explain, report
 from gramian.estimator.summaries import Fact, class_facts
 
 
@@ -24,7 +27,8 @@ class Classifier(ClassifierMixin):
 
     _learns: tuple[str, ...] = ("classes_",)
 
-    explain, report = explain, report
+    explain: ClassVar[Callable[..., Any]]
+    report: ClassVar[Callable[..., Path]]
 
     def _class_facts(self) -> Sequence[Fact]:
         return class_facts(self.classes_)
@@ -42,7 +46,8 @@ class Regressor(MultiOutputMixin, RegressorMixin):
 
     _learns: tuple[str, ...] = ("_flat",)  # whether y had one dimension
 
-    explain, report = explain, report
+    explain: ClassVar[Callable[..., Any]]
+    report: ClassVar[Callable[..., Path]]
 
     def score(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return R² on rows X with targets y (n,) or (n, outputs), by default those of a row source."""

@@ -14,7 +14,7 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.constant import Constant
 from gramian.kernels.dot_products import Polynomial
 from gramian.kernels.families import Gaussian, Matern, RationalQuadratic
-from gramian.kernels.periodic import Periodic
+from gramian.kernels.mapped import Periodic
 from gramian.kernels.resolve import WITHOUT_GAMMA, resolve_kernel
 
 #: Most factors of a kernel's power, which is multiplied out. Chosen by hand.

@@ -27,8 +27,7 @@ from gramian.exceptions import NumericalError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum
 from gramian.kernels.constant import Constant
 from gramian.kernels.gradient import contract, log_parameters, with_log_parameters
-from gramian.kernels.groups import OnFeatures
-from gramian.kernels.periodic import Periodic
+from gramian.kernels.mapped import OnFeatures, Periodic
 from gramian.solvers.threads import blas_for
 
 #: Largest number of L-BFGS iterations; they stop earlier if the error falls by less than this share. By hand.

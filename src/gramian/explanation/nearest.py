@@ -9,8 +9,8 @@ from gramian.data.source import RowSource, row_blocks
 from gramian.exceptions import InputError
 from gramian.explanation.machines import Machines
 from gramian.kernels.columns import dense
+from gramian.kernels.input_gradient import squared_distances
 from gramian.kernels.precomputed import StoredRows
-from gramian.kernels.radial_derivatives import squared_distances
 
 #: Rows compared with landmarks at a time. Chosen by hand.
 STEP = 4096

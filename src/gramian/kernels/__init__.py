@@ -4,8 +4,7 @@ from gramian.kernels.base import FunctionKernel, Kernel, Product, Scaled, Sum
 from gramian.kernels.constant import Constant
 from gramian.kernels.dot_products import Cosine, Linear, Polynomial
 from gramian.kernels.families import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
-from gramian.kernels.groups import OnFeatures
-from gramian.kernels.periodic import Periodic
+from gramian.kernels.mapped import OnFeatures, Periodic
 from gramian.kernels.powered import PoweredExponential
 from gramian.kernels.resolve import KERNEL_NAMES, resolve_kernel
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from gramian._numerics import distance_error
 from gramian._tiles import row_slices
@@ -13,10 +14,8 @@ from gramian.kernels.columns import dense
 from gramian.kernels.constant import Constant
 from gramian.kernels.dot_products import Cosine
 from gramian.kernels.families import Family, Map
-from gramian.kernels.groups import Mapped, OnFeatures
-from gramian.kernels.periodic import Periodic
-from gramian.kernels.radial_derivatives import kernel_values, power_slope, squared_distances
-from gramian.kernels.resolve import FAMILIES
+from gramian.kernels.mapped import Mapped, OnFeatures, Periodic
+from gramian.kernels.powered import PoweredExponential, minkowski
 
 #: Rows and points of one tile, whose few float64 blocks stay in a core's cache. Chosen by hand.
 TILE_ROWS, TILE_POINTS = 128, 1024
@@ -80,8 +79,7 @@ def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Flo
     if not has_input_gradient(kernel):
         raise InputError(
             f"{kernel!r} has no known gradient with respect to its rows: it is not built from gramian's "
-            f"families. Use one of {', '.join(family.__name__ for family in FAMILIES)}, their sums, products "
-            "and multiples."
+            "families. Use one of these, such as gm.Gaussian(), or sums, products and multiples of such."
         )
     points = dense(Z, np.float64)
     out = np.zeros((X.shape[0], points.shape[1], kappa.shape[1]))
@@ -197,3 +195,32 @@ def _of_angles(
     ones = np.ones_like(cosines) if weights is None else weights
     gradient = _against(ones, Z, kappa) - X[:, :, None] * (cosines @ kappa)[:, None, :]
     return np.asarray(gradient * inverse[:, None, None])
+
+
+def power_slope(kernel: Family, X: Float64Array, Z: Float64Array) -> Float64Array:
+    """Return −p dk/ds, s = Σ_f |x_f − z_f|^p, for points in units of ℓ; 0 at s = 0. Shape (n, m).
+
+    k = exp(−s^(q/p)) has −dk/ds = (q/p) s^(q/p − 1) k.
+    """
+    power = kernel.norm_power
+    assert power is not None
+    q = kernel.q if isinstance(kernel, PoweredExponential) else 1.0
+    near = power == 1.0
+    s = cdist(X, Z, "cityblock") if near else minkowski(X, Z, np.ones(1), power) ** power
+    safe = np.where(s > 0, s, 1.0)
+    k = np.exp(-(safe ** (q / power)))
+    return np.where(s > 0, q * safe ** (q / power - 1.0) * k, 0.0)
+
+
+def kernel_values(kernel: Kernel, X: Float64Array, Z: Float64Array) -> Float64Array:
+    """Return k(X, Z) in float64, also on the diagonal by the formula of the block."""
+    return np.asarray(kernel.against(Z, np.float64)(X), np.float64)
+
+
+def squared_distances(X: Float64Array, Z: Float64Array) -> Float64Array:
+    """Return ‖x_i − z_j‖² ≥ 0 by one product, shape (n, m); the rows should be centred."""
+    square = X @ Z.T
+    square *= -2.0
+    square += np.einsum("if,if->i", X, X)[:, None]
+    square += np.einsum("jf,jf->j", Z, Z)
+    return np.clip(square, 0.0, np.inf, out=square)

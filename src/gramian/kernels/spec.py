@@ -10,8 +10,7 @@ from typing import Any
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels.base import FunctionKernel, Kernel, Product, Scaled, Sum
 from gramian.kernels.constant import Constant
-from gramian.kernels.groups import OnFeatures
-from gramian.kernels.periodic import Periodic
+from gramian.kernels.mapped import OnFeatures, Periodic
 from gramian.kernels.resolve import FAMILIES
 
 _LISTED: tuple[type[Any], ...] = (*FAMILIES, Constant, OnFeatures, Periodic, Product, Scaled, Sum)
