@@ -212,6 +212,7 @@ def test_an_estimator_of_neighbours_answers_everything(model, tmp_path):
     np.testing.assert_allclose(draws.mean(axis=2), found[:4], atol=0.1 * std[:4].max())
     paths = model.sample_paths(2_000, random_state=1)(NEW[:4])
     np.testing.assert_allclose(paths.mean(axis=2), found[:4], atol=0.1 * std[:4].max())
+    np.testing.assert_allclose(paths.std(axis=2), std[:4], rtol=0.12)
     gm.save(model, tmp_path / "process.gramian")
     for kept in (gm.load(tmp_path / "process.gramian"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(kept.predict(NEW), found)
