@@ -338,6 +338,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         """Return log p(y) of all training rows for θ (None: ``theta_``), with its gradient if asked for.
 
         θ has the order of ``theta_``. Landmarks, blocks and normalisation are the fit's; outputs are summed.
+        Raises ``InputError`` if the rows that ``fit`` was given have been written over since.
         """
         check_is_fitted(self, "posterior_")
         if theta is None and not eval_gradient:
