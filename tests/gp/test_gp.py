@@ -248,10 +248,18 @@ def test_auto_takes_fewer_blocks_where_the_budget_is_small():
     assert plans[0].n_blocks == 100
     assert plans[0].seconds["learning"] > plans[0].seconds["sums"]
     assert 2 <= plans[1].n_blocks < 50
-    with pytest.raises(
-        gm.BudgetError, match="is too small for a Gaussian process of root_rank=500 and 1 blocks"
-    ):
+    least = r"is too small for a Gaussian process of \d+ rows.*fit to fewer rows"
+    with pytest.raises(gm.BudgetError, match=least):
         gm.GaussianProcessRegressor(memory_budget="1MB", n_jobs=1).fit(rows, target)
+    exact = r"too small for approximation='exact' of 4000 rows: at least 2.* GB.*approximation='auto'"
+    asked = r"too small for a process of root_rank=300 and 4 blocks.*lower"
+    tree = gm.MultiResolution(root_rank=300, rank=20, n_blocks=4)
+    few = rows[:4_000]
+    for told, chosen, budget in ((exact, "exact", "1GB"), (asked, tree, "5MB")):
+        with pytest.raises(gm.BudgetError, match=told):
+            gm.GaussianProcessRegressor(approximation=chosen, memory_budget=budget, n_jobs=1).plan(
+                rows[:4_000]
+            )
 
 
 @pytest.mark.slow
