@@ -118,6 +118,24 @@ def test_what_a_check_says():
     assert seen.nlpd == pytest.approx(-norm.logpdf(errors.ravel(), scale=seen.deviations).mean())
 
 
+@pytest.mark.parametrize("count", [30, 31])
+@pytest.mark.parametrize("held_out", [True, False])
+def test_quantiles_are_symmetric_and_what_the_rows_chose_moves_the_ends_alone(count, held_out):
+    errors = np.sort(RNG.standard_normal((count, 2)), axis=0)
+    seen, mirrored = (BandCheck(e, np.ones(count), held_out=held_out) for e in (errors, -errors))
+    wanted = np.linspace(0.04, 0.96, 93)
+    found = np.array([seen.quantile(p, 22) for p in wanted])
+    np.testing.assert_allclose(found, [-mirrored.quantile(1.0 - p, 22) for p in wanted], atol=1e-9)
+    np.testing.assert_allclose(seen.quantile(0.5, 22), np.median(errors, axis=0))
+    steps = np.diff(found, axis=0)
+    assert (steps >= 0).all()
+    assert steps[40:52].max() < 0.5 * np.diff(errors[5:-5], axis=0).max() + 1e-9  # no jump at the middle
+    plain = np.quantile(errors, wanted, axis=0, method="weibull")
+    beyond = np.sign(wanted - 0.5)[:, None] * (found - plain)
+    assert (beyond >= -1e-9).all()
+    assert bool((beyond[[0, -1]] > 1e-9).all()) != held_out
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gramian.exceptions.AccuracyWarning")  # some draws are nearly noise
 @pytest.mark.parametrize("make", [gm.GaussianProcessRegressor, gm.TabularRegressor])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
+import gramian as gm
 from gramian.approximations.block_diagonal import BlockDiagonalBuilder
 from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocksBuilder
 from gramian.approximations.meka import MEKABuilder
@@ -163,3 +165,18 @@ def test_a_coupled_core_is_refused():
     features = built(MEKABuilder(rank=5, n_blocks=3), Gaussian(1.0))
     with pytest.raises(InputError, match="needs nested bases of landmarks"):
         with_kernel(features, Gaussian(1.0), ENGINE)
+
+
+@pytest.mark.parametrize("dress", [np.array, pd.DataFrame])
+def test_the_likelihood_of_rows_that_were_written_over_is_refused(dress):
+    rng = np.random.default_rng(0)
+    rows, targets = dress(rng.random((60, 2))), rng.random(60)
+    model = gm.GaussianProcessRegressor(normalize_y=False, optimizer=None).fit(rows, targets)
+    other, kept = model.theta_ + 0.3, rows.copy()
+    known, before = model.predict(rows), model.log_marginal_likelihood(other)
+    targets *= 2.0  # the fit has its own
+    assert model.log_marginal_likelihood(other) == before
+    rows[:] *= 2.0
+    with pytest.raises(gm.InputError, match=r"fit was given have been changed since.*Pass a copy"):
+        model.log_marginal_likelihood(other)
+    np.testing.assert_array_equal(model.predict(kept), known)

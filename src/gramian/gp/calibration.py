@@ -106,11 +106,17 @@ class BandCheck:
     def quantile(self, wanted: float, n_hyperparameters: int) -> Float64Array:
         """Return the quantile of the scores for each output, by which a new target lies below mean + it·dev.
 
-        Upper ones have the rank ⌈q·(m + 1)⌉, with what :meth:`half_width` adds; lower ones mirror it.
+        Linear between the m sorted scores, of rank (m + 1)/2 + (q − 1/2)(m + 1 + 2c/3): what
+        :meth:`half_width` adds for c numbers that these rows chose grows towards the ends and is 0 at the
+        median, so that quantiles of −y are those of y mirrored.
         """
-        chosen, upper = self._chosen(n_hyperparameters), wanted >= 0.5
-        rank = held_out_rank(wanted if upper else 1.0 - wanted, len(self.errors), chosen)
-        return np.asarray(np.sort(self._scaled_scores, axis=0)[rank - 1 if upper else -rank])
+        count, beyond = len(self.errors), wanted - 0.5
+        held_out_rank(0.5 + abs(beyond), count, 0)  # raises where the rows are too few
+        rank = 0.5 * (count + 1) + beyond * (count + 1 + 2.0 / 3.0 * self._chosen(n_hyperparameters))
+        at = float(np.clip(rank, 1, count)) - 1.0
+        found = np.sort(self._scaled_scores, axis=0)
+        low, high = found[int(at)], found[int(np.ceil(at))]
+        return np.asarray(low + (at - int(at)) * (high - low))
 
     @property
     def _scaled_scores(self) -> Float64Array:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from gramian._checks import numbers_of
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import FeatureMap
+from gramian.data.fingerprint import fingerprint
 from gramian.exceptions import InputError, quoted
 from gramian.gp.composite import FAILED
 from gramian.gp.dense import dense_likelihood
@@ -29,13 +30,14 @@ class LikelihoodObjective:
     data: Observations
     #: Whether every row is a landmark of the root. The model is then exact, and dense algebra is cheaper.
     exact: bool = False
+    fingerprint: str | None = None  #: of the rows at the fit, which a user may write over; targets are copies
 
     def moved(self, theta: Array) -> LikelihoodObjective:
         """Return the objective whose own kernel and noise are those of θ."""
         return replace(self, hyper=self.hyper.at(theta))
 
     def checked(self, theta: ArrayLike) -> Float64Array:
-        """Return a user's θ as numbers; raise unless it has as many as there are parameters."""
+        """Return a user's θ as numbers; raise for a wrong number of them, or if the rows have changed."""
         size = len(self.hyper.theta)
         values = numbers_of("theta", theta, f"Give {size} numbers.")
         with np.errstate(over="ignore"):
@@ -45,6 +47,11 @@ class LikelihoodObjective:
                 f"theta={quoted(theta)} has shape {values.shape}; expected {size} numbers: the logarithms of "
                 f"the parameters, positive and finite, of {self.hyper.kernel!r}"
                 + (" and of the noise." if self.hyper.learn_noise else ".")
+            )
+        if self.fingerprint is not None and fingerprint(self.data.source) != self.fingerprint:
+            raise InputError(
+                "the rows that fit was given have been changed since, so that the likelihood at another "
+                "theta is not known. Pass a copy to fit, or fit again."
             )
         return values
 

@@ -60,11 +60,6 @@ class Posterior:
         own += 0 if self.near is None else self.near.nbytes
         return own + (0 if self.mean is None else self.mean.model_bytes)
 
-    @property
-    def other_mean(self) -> ExactPredictor | NeighbourPosterior | None:
-        """What gives the mean in place of φ(x)ᵀβ."""
-        return self.near if self.mean is None else self.mean
-
     @cached_property
     def predictor(self) -> Predictor | ExactPredictor | NeighbourPosterior:
         """Predictor of the mean: kernel rows times weights, or the nearest rows."""
@@ -91,18 +86,33 @@ class Posterior:
         A row's neighbours, which give both, are solved for once.
         """
         for where, rows in row_blocks(source, chunk_rows):
-            if self.near is not None:
-                mean, variance = self.near.moments(rows, engine)
-                variance = np.maximum(variance - self.near.noise, 0.0)
-            else:
-                variance = self._own_variance(rows, engine)
-            if self.near is None or self.mean is not None:
-                mean = np.asarray(self.smooth.chunk(rows, engine), np.float64)
+            mean, variance = self._moments(rows, engine)
             yield where, np.column_stack([mean, variance])
+
+    def mean_and_factor(self, rows: Rows, engine: Engine) -> tuple[Float64Array, Float64Array]:
+        """Return the mean, and the factor on deviations of the features' posterior that gives those of f."""
+        if self.near is None:
+            return np.asarray(self.smooth.chunk(rows, engine), np.float64), np.ones(rows.shape[0])
+        mean, variance = self._moments(rows, engine)
+        return mean, self._factor(variance, self._own_variance(rows, engine))
+
+    def _moments(self, rows: Rows, engine: Engine) -> tuple[Float64Array, Float64Array]:
+        if self.near is not None:
+            mean, variance = self.near.moments(rows, engine)
+            variance = np.maximum(variance - self.near.noise, 0.0)
+        else:
+            variance = self._own_variance(rows, engine)
+        if self.near is None or self.mean is not None:
+            mean = np.asarray(self.smooth.chunk(rows, engine), np.float64)
+        return mean, variance
+
+    def _factor(self, variance: Float64Array, own: Float64Array) -> Float64Array:
+        """Return √(variance/own), 0 where the features leave no variance."""
+        return np.sqrt(np.divide(variance, own, out=np.zeros_like(own), where=own > 0))
 
     def _own_variance(self, rows: Rows, engine: Engine) -> Float64Array:
         out = np.empty(rows.shape[0])
-        with self._units(rows, engine) as units:
+        with self.units(rows, engine) as units:
             for unit, (F, X) in units:
                 left = residual_diagonal(self.features.kernel, X, F)
                 self._whiten(F, unit)
@@ -113,7 +123,7 @@ class Posterior:
         """Return the covariance of f at the rows, shape (n, n). Time O(n² R), memory O(n² + n R)."""
         out = np.zeros((X.shape[0], X.shape[0]))
         wide = np.zeros((X.shape[0], self.features.rank))
-        with self._units(X, engine, unit_rows=X.shape[0]) as units:
+        with self.units(X, engine, unit_rows=X.shape[0]) as units:
             for unit, (F, rows) in units:
                 self._add_residual(out, unit, F, rows)
                 self._whiten(F, unit)
@@ -121,8 +131,7 @@ class Posterior:
         out += wide @ wide.T
         if self.near is not None:
             variance = np.maximum(self.near.moments(X, engine)[1] - self.near.noise, 0.0)
-            own = np.diag(out).copy()
-            factor = np.sqrt(np.divide(variance, own, out=np.zeros_like(own), where=own > 0))
+            factor = self._factor(variance, np.diag(out).copy())
             out *= factor[:, None] * factor
         return out
 
@@ -137,17 +146,11 @@ class Posterior:
         normal = rng.standard_normal((len(root), mean.shape[1] * n_draws))
         return mean[:, :, None] + (root @ normal).reshape(len(root), mean.shape[1], n_draws)
 
-    def paths(self, n_draws: int, rng: np.random.Generator) -> Paths:
-        """Return draws of φ(x)ᵀw as functions of x; another mean takes the place of φ(x)ᵀβ."""
-        normal = rng.standard_normal((self.features.rank, n_draws * self.n_outputs))
-        drawn = self.factor.drawn(normal)
-        if self.other_mean is None:
-            drawn = [np.repeat(b, n_draws, axis=1) + w for b, w in zip(self.beta, drawn, strict=True)]
-        return Paths(fold(self.features, drawn), self.n_outputs, n_draws, self.other_mean)
-
-    def _units(
+    def units(
         self, rows: Rows, engine: Engine, *, unit_rows: int = UNIT_ROWS
     ) -> AbstractContextManager[Iterator[tuple[Unit, tuple[Float64Array, Rows]]]]:
+        """Return units of the rows, each with its features on their paths and its rows."""
+
         def work(_: Unit, X: Rows, F: FloatArray) -> tuple[Float64Array, Rows]:
             return np.asarray(F, np.float64), X
 
@@ -174,26 +177,3 @@ class Posterior:
             np.fill_diagonal(left, residual_diagonal(kernel, rows, own))
             numbers = unit.rows[segment.rows]
             out[np.ix_(numbers, numbers)] += 0.5 * (left + left.T)
-
-
-@dataclass(frozen=True)
-class Paths:
-    """Functions drawn from a posterior; each always gives the same value at the same row.
-
-    f(x) = φ(x)ᵀ(β + L⁻ᵀz) with one z ~ N(0, I) for each draw and output, or mean(x) + φ(x)ᵀL⁻ᵀz.
-    """
-
-    predictor: Predictor
-    n_outputs: int
-    n_draws: int
-    mean: ExactPredictor | NeighbourPosterior | None = None
-
-    def blocks(
-        self, source: RowSource, *, chunk_rows: int, engine: Engine
-    ) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield (rows, values of shape (rows, outputs, draws)). Time O(n m (d + outputs·draws))."""
-        for where, values in self.predictor.blocks(source, engine=engine, chunk_rows=chunk_rows):
-            drawn = values.reshape(len(values), self.n_outputs, self.n_draws)
-            if self.mean is not None:
-                drawn = drawn + self.mean.chunk(source.rows(where), engine)[:, :, None]
-            yield where, drawn

@@ -84,10 +84,16 @@ def plan_sizes(
             )
         except BudgetError as error:
             least = BASES_FACTOR * error.least_bytes + units
+            sizes, remedy = f"a Gaussian process of {n} rows", "fit to fewer rows"
+            if reason == EXACT:
+                sizes = f"approximation='exact' of {n} rows"
+                remedy = "take approximation='auto', whose mean is exact while memory holds the kernel matrix"
+            elif reason == AS_ASKED:
+                sizes = f"a process of root_rank={builder.root_columns} and {builder.n_leaves} blocks"
+                remedy = builder.remedy
             raise BudgetError(
-                f"memory_budget={format_bytes(memory_budget)} is too small for a Gaussian process of "
-                f"root_rank={builder.root_columns} and {builder.n_leaves} blocks: at least "
-                f"{format_bytes(1.01 * least)} is needed. Raise the budget, or {builder.remedy}.",
+                f"memory_budget={format_bytes(memory_budget)} is too small for {sizes}: at least "
+                f"{format_bytes(1.01 * least)} is needed. Raise the budget, or {remedy}.",
                 least,
             ) from None
         size = {"bases": BASES_FACTOR * plan.peak_bytes + units}

@@ -16,6 +16,7 @@ from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
+from gramian.data.fingerprint import fingerprint
 from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
@@ -91,7 +92,7 @@ class TrainedProcess:
             "rank_": found.features.rank,
             "y_mean_": self.centre,
             "y_std_": self.unit,
-            "_training": self.objective,
+            "_training": replace(self.objective, fingerprint=fingerprint(self.objective.data.source)),
         }
 
 
