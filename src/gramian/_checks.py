@@ -37,6 +37,16 @@ def positive_number(name: str, value: object, *, why: str = "") -> float:
     return float(value)
 
 
+def refuse_masked(name: str, values: object) -> None:
+    """Raise for masked arrays, also in a list, with a masked value: NumPy would read the value behind it."""
+    parts = values if isinstance(values, list | tuple) else [values]
+    if count := sum(int(np.ma.count_masked(v)) for v in parts if isinstance(v, np.ma.MaskedArray)):
+        raise InputError(
+            f"{name} is a masked array, and {count} of its values {'are' if count > 1 else 'is'} masked. "
+            f"Fill them in ({name}.filled(value)), or drop their rows."
+        )
+
+
 def numbers_of(name: str, values: ArrayLike | None, cure: str) -> Float64Array:
     """Return values as a float64 array, or raise with their name and with what to give in their place.
 
@@ -46,6 +56,7 @@ def numbers_of(name: str, values: ArrayLike | None, cure: str) -> Float64Array:
     gramian.exceptions.InputError: y cannot be read as numbers (could not convert string to float: 'a'). \
 Give one number for each row.
     """
+    refuse_masked(name, values)
     try:
         if np.asarray(values).dtype.kind == "c":
             raise TypeError("they are complex")

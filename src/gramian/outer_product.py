@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._checks import whole_number
+from gramian._checks import refuse_masked, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, RandomState, Rows, RowsLike
 from gramian.compression.predictor import Predictor
 from gramian.data.source import RowSource, as_source
-from gramian.data.values import refuse_masked
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fit_inputs import read_rows

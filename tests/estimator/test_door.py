@@ -136,6 +136,35 @@ def test_functions_of_rows_refuse_them_too():
             ask()
 
 
+def test_masks_are_refused_wherever_an_array_may_be_passed():
+    hidden = np.arange(N) < 2
+    rows, targets = np.ma.array(X, mask=np.column_stack([hidden] * 3)), np.ma.array(Y, mask=hidden)
+    labels, split = np.ma.array(LABELS, mask=hidden), np.ma.array(np.arange(N), mask=hidden)
+    model, basis = gm.KernelRidge().fit(X, Y), gm.Nystrom(rank=5).fit(X)
+    asks = {
+        "X as a list of rows": lambda: gm.KernelRidge().fit(list(rows), Y),
+        "y": lambda: model.score(X, targets),
+        "sample_weight": lambda: model.score(X, Y, sample_weight=targets),
+        "groups": lambda: gm.TabularRegressor().fit(X, Y, groups=labels),
+        "time": lambda: gm.TabularRegressor().fit(X, Y, time=split),
+        "cv": lambda: gm.KernelRidgeCV(cv=[(split, np.arange(9))]).fit(X, Y),
+        "classes": lambda: gm.KernelRidgeClassifier().partial_fit(X, LABELS, classes=labels),
+        "answers": lambda: gm.compress(targets, X, Y),
+        "X": lambda: gm.FastKernelRegressor().fit(X, Y, unlabelled=rows),
+        "X of an explanation": lambda: model.explain(X, X_train=rows),
+        "scales": lambda: gm.Metric(scales=np.ma.array([1.0, 2.0], mask=[True, False])),
+        "landmarks": lambda: gm.Nystrom(landmarks=rows[:9]).fit(X),
+        "The right operand": lambda: basis.operator_ @ targets,
+        "The right operand of a transpose": lambda: targets @ basis.operator_,
+        "rows": lambda: basis.operator_.entries(split[:5], [0]),
+        "V": lambda: gm.Gaussian().matvec(X, X, targets),
+    }
+    for what, ask in asks.items():
+        name = what.split(" of ")[0].split(" as ")[0]
+        with pytest.raises(gm.InputError, match=f"{name} is a masked array"):
+            ask()
+
+
 # ---- labels ------------------------------------------------------------------------------------------
 
 

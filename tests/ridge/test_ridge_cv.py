@@ -274,8 +274,26 @@ def test_a_scorer_of_any_kind_is_heard():
     def steep(estimator, X, y):
         return -float(np.max(np.abs(y - estimator.predict(X))))
 
-    own = gm.KernelRidgeCV([named.alpha_], scoring=steep, **common).fit(X, y, sample_weight=w)
+    with pytest.warns(UserWarning, match="scoring='steep' takes no sample_weight, so it counts all 150 rows"):
+        own = gm.KernelRidgeCV([named.alpha_], scoring=steep, **common).fit(X, y, sample_weight=w)
     assert own.best_score_ == pytest.approx(-np.abs(kept.loo_residuals_).max(), rel=1e-9)
+
+
+def weighted_error(estimator, X, y, sample_weight=None):
+    return -np.average((estimator.predict(X) - y) ** 2, weights=sample_weight)
+
+
+@pytest.mark.parametrize("cv", [None, "gcv", 3])
+@pytest.mark.parametrize("scoring", ["neg_max_error", weighted_error, "r2", None])
+def test_rows_of_weight_0_judge_nothing(scoring, cv):
+    X, Y, w = table(60)
+    off = np.arange(60) % 7 == 2
+    Y[off] += 100.0
+    w = np.where(off, 0.0, 1.0 if scoring == "neg_max_error" else w)
+    model = gm.KernelRidgeCV(ALPHAS, gamma=2.0, scoring=scoring, cv=cv, approximation="exact", random_state=0)
+    with_them = model.fit(X, Y[:, 0], sample_weight=w).cv_results_["scores"]
+    without = model.fit(X[~off], Y[~off, 0], sample_weight=w[~off]).cv_results_["scores"]
+    np.testing.assert_allclose(with_them, without, rtol=1e-6)
 
 
 def test_sparse_rows_give_what_dense_rows_give():
@@ -337,6 +355,12 @@ BAD = {
         ({"gammas": (1.0,), "kernel": "linear"}, "kernel='linear', which has no gamma"),
         ({"gammas": (1.0,), "kernel": gm.Gaussian(1.0)}, "has no gamma to choose"),
     ],
+    "masked folds": [
+        (
+            {"cv": [(np.arange(5, 150), np.ma.array(np.arange(5), mask=[1, 0, 0, 0, 0]))]},
+            "cv is a masked array, and 1 of its values is masked",
+        )
+    ],
     "scoring": [
         ({"scoring": "neg_mean_squared"}, "scoring='neg_mean_squared' is not a scorer. Did you mean"),
         ({"scoring": 3}, "scoring=3 is not a scorer"),
@@ -380,7 +404,7 @@ def test_folds_without_weight_and_lone_samples_are_explained():
     weights = np.ones(150)
     weights[:75] = 0.0
     with pytest.raises(InputError, match="fold 0 of cv has no row with a weight to test on"):
-        gm.KernelRidgeCV(cv=2).fit(X, Y, sample_weight=weights)
+        gm.KernelRidgeCV(cv=[(np.arange(75, 150), np.arange(75))]).fit(X, Y, sample_weight=weights)
     weights[1:] = 0.0
     weights[0] = 1.0
     with pytest.raises(InputError, match="at least 2 samples with a weight; got 1 sample"):

@@ -62,6 +62,19 @@ def test_the_latest_rows_are_held_out_and_equal_times_stay_together() -> None:
     assert holdout.folds(np.arange(8), 2, np.random.default_rng(0)) is None
 
 
+def test_groups_are_the_same_whatever_names_them() -> None:
+    numbers = np.random.default_rng(0).integers(0, 30, 300)
+    table = as_table(np.zeros((300, 1)))
+    names = {"text": numbers.astype(str), "others": (7 - 3 * numbers).tolist(), "objects": numbers * 0.5}
+    drawn = []
+    for groups in (numbers, *names.values()):
+        holdout = HoldOut.of(table, groups, None)
+        held = holdout.held(np.arange(300), 60, np.random.default_rng(1))
+        drawn.append([held, *(holdout.folds(np.arange(300), 4, np.random.default_rng(1)) or ())])
+    for other in drawn[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(drawn[0], other, strict=True))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", [gm.TabularRegressor, gm.TabularClassifier])
 @pytest.mark.parametrize("by", ["name", "array"])
@@ -180,6 +193,11 @@ def test_text_that_is_no_time_is_explained(texts: list[str], match: str) -> None
         ({"time": np.r_[np.arange(399.0), np.nan]}, r"time has no value in row 399"),
         ({"time": np.r_[np.arange(399.0), np.inf]}, r"time has infinity in row 399"),
         ({"time": np.ones(400)}, "time is the same in all rows"),
+        (
+            {"groups": np.ma.array(np.arange(400), mask=np.arange(400) < 3)},
+            "groups is a masked array, and 3 of",
+        ),
+        ({"time": np.ma.array(np.arange(400), mask=np.arange(400) < 1)}, "time is a masked array, and 1 of"),
         ({"time": "group"}, r"time holds text \('g\d\d'\), which cannot be read as dates\. Pass"),
         ({"time": np.arange(400), "groups": "group"}, "groups and time are both given"),
     ],

@@ -38,7 +38,7 @@ def numbers(n: int = 200) -> tuple[Any, Any]:
 def test_errors_of_numbers_are_the_scorers(name: str, error: Any) -> None:
     rng = np.random.default_rng(0)
     y, guess, weights = rng.random((50, 1)), rng.random((50, 1)), rng.random(50)
-    score = HeldOutScore.of(name)
+    score = HeldOutScore.of(name, None)
     assert score is not None
     assert score.error(y, guess, weights) == pytest.approx(error(y, guess, sample_weight=weights))
 
@@ -52,7 +52,7 @@ def test_errors_of_classes_are_positive_and_fall_with_better_values(name: str, n
     codes = rng.integers(0, n_classes, 300)
     signs = 2.0 * np.eye(n_classes)[codes] - 1.0
     signs = signs[:, 1:] if n_classes == 2 else signs
-    score = HeldOutScore.of(name, np.array(["a", "b", "c"][:n_classes]))
+    score = HeldOutScore.of(name, None, np.array(["a", "b", "c"][:n_classes]))
     assert score is not None
     noise = rng.standard_normal(signs.shape)
     errors = [score.error(signs, signs + size * noise, None) for size in (0.0, 1.0, 3.0)]

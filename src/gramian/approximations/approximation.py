@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._checks import one_of, positive_number, whole_number
+from gramian._checks import one_of, positive_number, refuse_masked, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, RandomState, RowsLike
 from gramian.compression.builder import Builder, BuildSettings
@@ -268,6 +268,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
 def given_or_one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise unless a value is one of the names or an array of points."""
+    refuse_masked(name, value)
     if isinstance(value, str):
         one_of(name, value, choices)
     elif not isinstance(value, np.ndarray | list | tuple):

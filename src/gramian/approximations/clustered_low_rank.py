@@ -10,7 +10,7 @@ import scipy.linalg as la
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import one_of, refuse_masked, whole_number
 from gramian._numerics import unit_roundoff
 from gramian._random import as_generator, children
 from gramian._typing import Array, Float64Array, IntArray, RandomState, Rows
@@ -163,6 +163,7 @@ def clustered_low_rank(
     """
     A = _symmetric(matrix)
     n = A.shape[0]
+    refuse_masked("labels", labels)
     if labels is None:
         labels = _spectral_labels(A, n_blocks, rng)
     elif np.shape(labels) != (n,) or np.asarray(labels).dtype.kind not in "iu":

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from gramian._checks import refuse_masked
 from gramian._typing import Array, IntArray
-from gramian.data.values import as_array, refuse_masked
+from gramian.data.values import as_array
 
 
 class StoredColumn(ABC):

@@ -1,4 +1,4 @@
-"""Checks for values that no estimator accepts: masked values, ragged lists, squares that overflow."""
+"""Checks for values that no estimator accepts: ragged lists, dates as numbers, squares that overflow."""
 
 from __future__ import annotations
 
@@ -20,16 +20,6 @@ LARGEST = 1e150
 #: in float32: sums of 10,000 squares stay within the type. Chosen by hand.
 LARGEST32, LEAST32 = 1e17, 1e-15
 FLOAT64 = np.dtype(np.float64)
-
-
-def refuse_masked(name: str, values: object) -> None:
-    """Raise for a masked array with a masked value, because NumPy would read the value behind the mask."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        count = int(np.ma.count_masked(values))
-        raise InputError(
-            f"{name} is a masked array, and {count} of its values {'are' if count > 1 else 'is'} masked. "
-            f"Fill them in ({name}.filled(value)), or drop their rows."
-        )
 
 
 def as_array(name: str, values: RowsLike, dtype: DTypeLike | None = None) -> Array:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
+from gramian._checks import refuse_masked
 from gramian._typing import RowsLike
 from gramian.data.column import StoredColumn
 from gramian.data.distributed import is_elsewhere
@@ -36,6 +37,7 @@ class Classifier(ClassifierMixin):
     def score(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on rows X with labels y (n,), by default those of a row source."""
         y, weights = _given_target(self, X, y), in_memory(sample_weight)
+        refuse_masked("sample_weight", weights)
         column = np.ndim(y) == 2 and np.shape(y)[1] == 1
         labels = label_array(np.ravel(y) if column else y)  # as fit takes them
         return float(accuracy_score(labels, in_memory(self.predict(X)), sample_weight=weights))
@@ -52,6 +54,7 @@ class Regressor(MultiOutputMixin, RegressorMixin):
     def score(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return R² on rows X with targets y (n,) or (n, outputs), by default those of a row source."""
         y, weights = _given_target(self, X, y), in_memory(sample_weight)
+        refuse_masked("sample_weight", weights)
         return float(r2_score(y, in_memory(self.predict(X)), sample_weight=weights))
 
 
@@ -59,6 +62,7 @@ def _given_target(estimator: BaseEstimator, X: RowsLike, y: ArrayLike | None) ->
     """Return the targets to score by, in memory; raise where there are none."""
     y = own_target(X, y)
     required_target(estimator, y)
+    refuse_masked("y", y)
     return in_memory(y)
 
 

@@ -9,13 +9,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_array
 
+from gramian._checks import refuse_masked
 from gramian._typing import RowsLike
 from gramian.data.cells import BOOLEAN, CATEGORY, EMPTY, NOUNS, NUMERIC
 from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.names import names_of
 from gramian.data.tables import TableSource, as_table
-from gramian.data.values import of_lists, ragged_error, refuse_masked, refuse_overflow, widen
+from gramian.data.values import of_lists, ragged_error, refuse_overflow, widen
 from gramian.estimator.matching import check_width, matched, refuse_cluster
 from gramian.exceptions import InputError, quoted
 

@@ -7,8 +7,9 @@ import numbers
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gramian._checks import refuse_masked
 from gramian._typing import Array
-from gramian.data.values import LARGEST, as_array, refuse_masked
+from gramian.data.values import LARGEST, as_array
 from gramian.exceptions import InputError, shortened
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gramian._checks import refuse_masked
 from gramian._typing import Array, Float64Array, IntArray, RandomState
 from gramian.exceptions import InputError
 from gramian.fast.default_teacher import default_teacher
@@ -62,6 +63,7 @@ def stored_teacher(
 
     Their kind is told as that of a function's answers (:func:`.kinds.teacher_of`).
     """
+    refuse_masked("answers", answers)
     found = np.asarray(answers)
     if found.ndim not in (1, 2) or len(found) != len(rows):
         raise InputError(

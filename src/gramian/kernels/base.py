@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from gramian._checks import positive_number
+from gramian._checks import positive_number, refuse_masked
 from gramian._numerics import stored_tolerance
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
-from gramian.data.values import as_array, refuse_masked
+from gramian.data.values import as_array
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.columns import (
@@ -109,6 +109,7 @@ class Kernel(ABC):
         X = as_rows(X, "X")
         points = X if Z is None else as_rows(Z, "Z")
         _same_width(X, points)
+        refuse_masked("V", V)
         V = np.asarray(V)
         if V.dtype.kind not in "fiubc":
             raise InputError(f"V has dtype {V.dtype}; expected numbers. Convert it to float64.")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
 from gramian._budget import format_bytes
-from gramian._checks import positive_alpha
+from gramian._checks import positive_alpha, refuse_masked
 from gramian._numerics import ridge_tolerance
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.exceptions import AccuracyWarning, InputError
@@ -64,7 +64,7 @@ class Operator(ABC):
         return self._product(self._checked(values, "The right operand"))
 
     def __rmatmul__(self, values: Array) -> Float64Array:
-        return (self.T @ np.asarray(values).T).T
+        return (self.T @ np.asanyarray(values).T).T
 
     def entries(self, rows: IntArray, cols: IntArray) -> Float64Array:
         """Return the dense sub-block K̃[rows][:, cols] for row and column numbers."""
@@ -94,6 +94,7 @@ class Operator(ABC):
         )
 
     def _checked(self, values: Array, what: str) -> Float64Array:
+        refuse_masked(what, values)
         values = np.asarray(values)
         n, m = self.shape
         if values.ndim not in (1, 2) or len(values) != m:
@@ -234,6 +235,7 @@ def _row_sums(block: Float64Array, scale: float) -> Float64Array:
 
 def _numbers(numbers: ArrayLike, count: int, what: str) -> IntArray:
     """Return row or column numbers as an array, or raise if they are not numbers from 0 to count − 1."""
+    refuse_masked(what, numbers)
     found = np.asarray(numbers)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise InputError(

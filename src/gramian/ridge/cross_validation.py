@@ -46,7 +46,7 @@ from gramian.ridge.kernel_search import (
 from gramian.ridge.kernel_sums import NumberRows
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.planning import plan_sums
-from gramian.ridge.scoring import Scorer, warn_at_edge
+from gramian.ridge.scoring import Scorer, warn_at_edge, warn_of_unused_weights
 from gramian.selection.automatic import AUTO, automatic, chosen_kernel, is_auto, refuse_far_rows, usual_setup
 from gramian.selection.penalties import USUAL_ALPHAS, mean_diagonal, penalty_grid
 
@@ -84,7 +84,9 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         targets that lie 10 deviations from 0 or more: the penalty draws predictions towards 0.
     scoring : str or callable, optional
         What judges held-out predictions, as in scikit-learn's ``RidgeCV``; None is the negative mean squared
-        error (weighted). A scorer takes n numbers for each output and alpha of a pass.
+        error (weighted). Rows of weight 0 are not judged; a scorer or function that takes ``sample_weight``
+        gets the others' weights, and a warning says where one takes none. A scorer takes n numbers for each
+        output and alpha of a pass.
     cv : None, "gcv", int or splitter
         None: exact leave-one-out. "gcv": generalised cross-validation, e_i/(1 − mean h). An int or a splitter
         of scikit-learn's: folds, with bases, a pass and an elimination for each alpha in every one (a
@@ -341,6 +343,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 "store_cv_results=True keeps leave-one-out residuals, which folds do not have. Use cv=None "
                 "or cv='gcv', or store_cv_results=False."
             )
+        warn_of_unused_weights(self.scoring, sample.weights)
         scorer = Scorer(self.scoring, per_target=bool(self.alpha_per_target) and sample.targets.shape[1] > 1)
         return Objective(scorer, cv, bool(self.fit_intercept), bool(self.store_cv_results))
 

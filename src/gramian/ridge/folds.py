@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import check_cv
 
+from gramian._checks import refuse_masked
 from gramian._typing import IntArray, RowsLike
 from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 
@@ -54,6 +55,7 @@ def folds_of(cv: object, n: int, y: ArrayLike) -> Any:
 
 def _row_numbers(rows: RowsLike, n: int) -> IntArray:
     """Return one side of a fold as row numbers; a mask of all rows says which of them it holds."""
+    refuse_masked("cv", rows)
     found = np.asarray(rows)
     if found.dtype == bool and found.shape == (n,):
         return np.flatnonzero(found)

@@ -55,7 +55,7 @@ class Objective:
         self, planner: Planner, sample: NumberRows, alphas: Float64Array
     ) -> tuple[Scores, Callable[[], ChosenModel]]:
         """Return the scores on these rows, and what makes the model of the best alpha."""
-        splits = self._splits(sample.n)
+        splits = self._splits(sample.counted)
         if splits is None:
             candidate = self._sums(planner, sample, self.phases)
             mean = self.cv == "gcv"
@@ -89,14 +89,15 @@ class Objective:
         """Whether parts of the rows can be judged too: not with the folds of a splitter."""
         return not isinstance(self.cv, list)
 
-    def _splits(self, n: int) -> list[tuple[IntArray, IntArray]] | None:
+    def _splits(self, counted: IntArray) -> list[tuple[IntArray, IntArray]] | None:
         if self.cv is None or isinstance(self.cv, str):
             return None
         if isinstance(self.cv, list):
             return self.cv
+        n = len(counted)
         if n < self.cv:
             raise InputError(f"cv={self.cv} folds need as many rows, but X has {n}. Use cv=None.")
-        return list(KFold(self.cv).split(np.empty((n, 1))))
+        return [(counted[train], counted[test]) for train, test in KFold(self.cv).split(counted)]
 
 
 @dataclass

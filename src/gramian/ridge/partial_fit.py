@@ -21,6 +21,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import refuse_masked
 from gramian._phases import Phases
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
@@ -303,6 +304,7 @@ def named_classes(classes: ArrayLike | None, known: Array | None, *, fixed: bool
             "classes must be passed on the first call to partial_fit: the labels of all rows to come, "
             "such as classes=np.unique(y)."
         )
+    refuse_masked("classes", classes)
     given = np.asarray(classes)
     if given.ndim != 1 or not given.size:
         raise InputError(f"classes has shape {given.shape}; expected one label a class, shape (classes,).")

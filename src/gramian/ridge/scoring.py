@@ -100,11 +100,13 @@ class Scorer:
                 return Scores(-found.losses, found.errors, found.freedom)
             return Scores(-found.losses.mean(axis=1), found.errors.mean(axis=1), found.freedom)
         assert found.residuals is not None
-        y = targets[slice(0, targets.shape[0])] + targets.shift
+        y, residuals = targets[slice(0, targets.shape[0])] + targets.shift, found.residuals
+        if weights is not None and not (counted := weights > 0).all():
+            y, residuals, weights = y[counted], residuals[counted], weights[counted]
         options = {} if weights is None or not takes_weights(self._scorer) else {"sample_weight": weights}
         rows = []
-        for k in range(found.residuals.shape[1]):
-            predicted = y - found.residuals[:, k]
+        for k in range(residuals.shape[1]):
+            predicted = y - residuals[:, k]
             if self._per_target:
                 columns = [(predicted[:, j], y[:, j]) for j in range(y.shape[1])]
             else:
@@ -168,7 +170,29 @@ def checked_scorer(scoring: object) -> Any:
     return get_scorer(scoring)
 
 
+def name_of(scoring: object) -> str:
+    """Return a scorer's name for messages."""
+    return scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
+
+
 def takes_weights(scorer: Callable[..., float]) -> bool:
-    """Whether the function under a scorer of scikit-learn's takes ``sample_weight``."""
-    function = getattr(scorer, "_score_func", None)
-    return function is not None and "sample_weight" in inspect.signature(function).parameters
+    """Whether a scorer, or the function under one of scikit-learn's, takes ``sample_weight``."""
+    try:
+        return "sample_weight" in inspect.signature(getattr(scorer, "_score_func", scorer)).parameters
+    except ValueError:  # of a function in C that has no signature
+        return False
+
+
+def warn_of_unused_weights(scoring: object, weights: Array | None) -> None:
+    """Warn if rows of different weights above 0 are judged by a scorer that takes no weights."""
+    if scoring is None or weights is None or takes_weights(checked_scorer(scoring)):
+        return
+    counted = weights[weights > 0]
+    if np.ptp(counted) > 1e-6 * counted.max():
+        warnings.warn(
+            f"scoring={name_of(scoring)!r} takes no sample_weight, so it counts all {len(counted):,} rows of "
+            "weight above 0 alike; the fits use the weights. Choose a scoring that takes sample_weight, or "
+            "scoring=None.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -158,7 +158,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
                 return np.asarray(targets.part(numbers)[slice(0, len(numbers))], np.float64)
 
             signs = 0.5 * signs_of(sample[0])
-            score = HeldOutScore.of(self.scoring, targets.classes)
+            score = HeldOutScore.of(self.scoring, own_weights, targets.classes)
             candidates = {"classes": MappedTarget(signs, signs, score=score)}
             found, rows = self._learn_model(
                 rows, candidates, signs_of, sample, weights, own_weights, rng, until, holdout

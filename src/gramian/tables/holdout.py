@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gramian._checks import refuse_masked
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY, EMPTY, cells_of
@@ -47,7 +48,7 @@ class HoldOut:
         if groups is None:
             return cls()
         codes = _values(table, "groups", groups, as_category=True)
-        _, numbers = np.unique(codes, return_inverse=True)
+        numbers = by_first_row(codes)
         count = int(numbers.max()) + 1
         if count < 2:
             raise InputError("groups has a single group, so none can be held out. Leave groups out.")
@@ -58,7 +59,7 @@ class HoldOut:
                 UserWarning,
                 stacklevel=4,
             )
-        return cls(groups=numbers.astype(np.intp))
+        return cls(groups=numbers)
 
     def taken(self, numbers: IntArray | None) -> HoldOut:
         """Return the hold-out of the rows with these numbers (None: all)."""
@@ -95,12 +96,12 @@ class HoldOut:
             return None
         if self.groups is None:
             return [np.sort(part) for part in np.array_split(rng.permutation(numbers), count)]
-        own, codes = np.unique(self.groups[numbers], return_inverse=True)
-        if len(own) < 2:
+        codes = by_first_row(self.groups[numbers])
+        sizes = np.bincount(codes)
+        if len(sizes) < 2:
             return None
-        sizes, parts = np.bincount(codes), np.zeros(len(own), np.intp)
-        totals = np.zeros(min(count, len(own)))
-        shuffled = rng.permutation(len(own))
+        parts, totals = np.zeros(len(sizes), np.intp), np.zeros(min(count, len(sizes)))
+        shuffled = rng.permutation(len(sizes))
         for group in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
             parts[group] = totals.argmin()  # the largest groups first, each into the smallest part
             totals[parts[group]] += sizes[group]
@@ -108,15 +109,21 @@ class HoldOut:
 
     def _groups_held(self, numbers: IntArray, most: int, rng: np.random.Generator) -> IntArray:
         assert self.groups is not None
-        own, codes = np.unique(self.groups[numbers], return_inverse=True)
-        if len(own) < 2:
-            return numbers[:0]
+        codes = by_first_row(self.groups[numbers])
         sizes, total, chosen = np.bincount(codes), 0, list[int]()
-        for group in rng.permutation(len(own)):
-            if total + sizes[group] <= most and len(chosen) < len(own) - 1:
+        if len(sizes) < 2:
+            return numbers[:0]
+        for group in rng.permutation(len(sizes)):
+            if total + sizes[group] <= most and len(chosen) < len(sizes) - 1:
                 total += int(sizes[group])
                 chosen.append(int(group))
         return numbers[np.isin(codes, chosen or [int(sizes.argmin())])]
+
+
+def by_first_row(groups: Array) -> IntArray:
+    """Return whole numbers from 0 for groups, in the order of their first rows, whatever names them."""
+    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes.reshape(-1)]
 
 
 def place_of(table: TableSource, name: str, which: object) -> int | None:
@@ -134,6 +141,7 @@ def _values(table: TableSource, name: str, which: ArrayLike, *, as_category: boo
     """Return a number for each row: of a column, or of an array; raise for missing values."""
     n, place = table.shape[0], place_of(table, name, which)
     if place is None:
+        refuse_masked(name, which)
         given: Array = np.asarray(which)
         if isinstance(which, list | tuple) and given.ndim == 1:
             given = np.fromiter(which, object, len(which))  # NumPy rounds integers beside larger ones
@@ -153,12 +161,8 @@ def _values(table: TableSource, name: str, which: ArrayLike, *, as_category: boo
             out[where] = np.where(cells.values < 0, np.nan, codes[cells.values])
         else:
             out[where] = np.nan if cells.kind == EMPTY else cells.values
-    if levels:
-        if as_category:  # in the order of their names, so that rows of weight 0 change no draw
-            ranks = np.empty(len(levels))
-            ranks[np.argsort(np.array(list(levels)))] = np.arange(len(levels))
-        else:
-            ranks = days_in_one_order(name, list(levels))
+    if levels and not as_category:
+        ranks = days_in_one_order(name, list(levels))
         out[~np.isnan(out)] = ranks[out[~np.isnan(out)].astype(np.intp)]
     if not np.isfinite(out).all():
         row = int((~np.isfinite(out)).argmax())

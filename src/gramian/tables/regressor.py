@@ -221,7 +221,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             rows, n = self._learn_columns(X, weights, rng, groups), len(own)
             if holdout.random:
                 warn_of_order(rows)
-            maps, score = self._maps(own, weights), HeldOutScore.of(self.scoring)
+            maps, score = self._maps(own, weights), HeldOutScore.of(self.scoring, weights)
             forward = {how: one.forward(own) for how, one in maps.items()}
             sample = self._sample(n, weights, rng, holdout)
             drawn = sample[0]

@@ -13,7 +13,7 @@ from gramian._typing import Array, Float64Array, RowsLike
 from gramian.estimator.answers import class_labels, decision_values, probabilities
 from gramian.exceptions import InputError, shortened
 from gramian.fast.probabilities import Calibration
-from gramian.ridge.scoring import checked_scorer, takes_weights
+from gramian.ridge.scoring import checked_scorer, name_of, takes_weights, warn_of_unused_weights
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,15 @@ class HeldOutScore:
     classes: Array | None = None
 
     @classmethod
-    def of(cls, scoring: object, classes: Array | None = None) -> HeldOutScore | None:
-        """Return the score for a parameter ``scoring``, None for None; raise for what is no scorer."""
+    def of(cls, scoring: object, weights: Array | None, classes: Array | None = None) -> HeldOutScore | None:
+        """Return the score for a parameter ``scoring``, None for None; raise for what is no scorer.
+
+        Warns if the rows' weights differ and the scorer takes none.
+        """
         if scoring is None:
             return None
-        name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
+        name = name_of(scoring)
+        warn_of_unused_weights(scoring, weights)
         if scoring == "neg_log_loss" and classes is not None:  # rows may lack a class
             scorer = make_scorer(
                 log_loss, greater_is_better=False, response_method="predict_proba", labels=classes
