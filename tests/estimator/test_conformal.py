@@ -38,5 +38,7 @@ def test_weights_are_shares_of_the_rows_to_come() -> None:
 def test_too_few_rows_are_counted_by_their_weights() -> None:
     weights = np.where(np.arange(100) < 5, 1.0, 1e-9)
     text = r"coverage=0\.9 needs 9 held-out rows, but there were 100, which count as 5 by their weights\. Ask"
+    with pytest.raises(InputError, match="there were 0"):
+        held_out_quantile(np.zeros((0, 1)), None, 0.9, "")
     with pytest.raises(InputError, match=text):
         held_out_quantile(np.arange(100.0), weights, 0.9, "coverage=0.9")

@@ -58,7 +58,7 @@ def held_out_quantile(
     [8.0, 8.0, 4.0]
     """
     w = np.ones(errors.shape) if weights is None else weights
-    count = effective_rows(w.reshape(len(w), -1)[:, 0])
+    count = effective_rows(w[:, 0] if w.ndim > 1 else w) if len(w) else 0.0
     rank = round(wanted * (count + 1.0), 9)  # safe from rounding (0.9·10)
     if rank > count:
         least = int(np.ceil(round(wanted / (1.0 - wanted), 6)))
