@@ -260,7 +260,9 @@ def test_a_calibration_gives_back_what_made_the_values():
     two = np.array([[0.9, 0.1], [0.3, 0.7], [0.5, 0.5]])
     exact = Calibration.fit(2 * two[:, 1:] - 1, two, np.ones(3))
     np.testing.assert_allclose(probabilities(exact.log_odds(2 * two[:, 1:] - 1)), two, atol=1e-3)
-    separated = Calibration.fit(np.array([[1.0], [-1.0]]), smooth_labels(np.array([1, 0]), 2), np.ones(2))
+    separated = Calibration.fit(
+        np.array([[1.0], [-1.0]]), smooth_labels(np.array([1, 0]), 2, np.ones(2)), np.ones(2)
+    )
     assert np.isfinite(separated.log_odds(np.array([[50.0]]))).all()
 
 

@@ -119,3 +119,22 @@ def test_estimators_learn_scales_and_maps_with_their_weights() -> None:
     labels = np.where(y > 1.0, "high", "low")
     classes = gm.TabularClassifier(**options).fit(X, labels, sample_weight=WEIGHTS)
     assert classes.columns_.columns == columns
+
+
+def test_bands_and_sets_count_rows_by_their_weights() -> None:
+    rng = np.random.default_rng(0)
+    X, odd = rng.standard_normal((300, 2)), np.arange(300) % 2 == 0
+    y = X[:, 0] + np.where(odd, 30.0, 0.1) * rng.standard_normal(300)
+    classes = np.where(odd, rng.integers(0, 2, 300), X[:, 0] > 0)
+    options = {"kernel": "gaussian", "metric": None, "effort": "fast", "random_state": 0}
+    widths, sizes = [], []
+    for weight in (0.0, 1e-9):
+        weights = np.where(odd, weight, 1.0)
+        numbers = gm.TabularRegressor(**options).fit(X, y, sample_weight=weights)
+        low, high = numbers.predict_interval(X, 0.8).T
+        first, last = numbers.predict_quantiles(X, (0.1, 0.9)).T
+        widths.append((np.mean(high - low), np.mean(last - first)))
+        sets = gm.TabularClassifier(**options).fit(X, classes, sample_weight=weights).predict_set(X, 0.9)
+        sizes.append(sets.sum(axis=1).mean())
+    np.testing.assert_allclose(widths[1], widths[0], rtol=0.3)  # not 100 times as wide
+    assert sizes[1] == pytest.approx(sizes[0], abs=0.15)

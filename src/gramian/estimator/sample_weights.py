@@ -51,6 +51,16 @@ def refuse_heavy(name: str, weights: Array) -> None:
         )
 
 
+def effective_rows(weights: Array) -> float:
+    """Return how many rows of equal weight tell as much as these: (Σw)²/Σw². Source: Kish 1965.
+
+    >>> effective_rows(np.array([3.7, 3.7, 1e-9]))
+    2.0
+    """
+    shares = np.asarray(weights, np.float64) / weights.max()
+    return round(float(shares.sum() ** 2 / np.square(shares).sum()), 6)
+
+
 def relative_weights(weights: Array | None) -> Array | None:
     """Return weights divided by the mean of those above 0; None stands for weights of 1.
 

@@ -223,7 +223,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         self.fidelity_ = same_class(found, told, held.weights)
         chances = None if given is None else class_chances(given, self.classes_, held.rows)
         if chances is None:
-            chances = smooth_labels(likeliest(held.values), len(self.classes_))
+            chances = smooth_labels(likeliest(held.values), len(self.classes_), held.weights)
         self.calibration_ = Calibration.fit(found, chances, held.weights)
 
     def _teacher(

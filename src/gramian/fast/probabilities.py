@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator import answers
+from gramian.estimator.sample_weights import effective_rows
 
 #: Least probability whose logarithm is taken, bounds of the coefficients, and what they start from. By hand.
 #: The slope is at least 1e-6, since different values must have different probabilities: those that differ by
@@ -91,7 +92,7 @@ class Calibration:
             return cls()
         n_classes = max(values.shape[1], 2)
         weights = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
-        return cls.fit(values, smooth_labels(codes, n_classes), weights, others, boosted)
+        return cls.fit(values, smooth_labels(codes, n_classes, weights), weights, others, boosted)
 
     def log_odds(
         self, values: Float64Array, others: Float64Array | None = None, boosted: Float64Array | None = None
@@ -124,14 +125,14 @@ def _terms(values: Float64Array, *others: Float64Array | None) -> Float64Array:
     return np.stack([*terms, *(each for each in others if each is not None)])
 
 
-def smooth_labels(codes: IntArray, n_classes: int) -> Float64Array:
+def smooth_labels(codes: IntArray, n_classes: int, weights: Array) -> Float64Array:
     """Return target probabilities (n, classes) of labels, as if a tenth of a row of each class were added.
 
     Of n rows a label's class has (n + 0.1)/(n + 0.1·classes), so that coefficients stay finite if the classes
-    are separated without an error. Source: Platt 1999, who adds one row.
+    are separated without an error; n counts rows of equal weight. Source: Platt 1999, who adds one row.
     """
-    n = len(codes)
+    n = effective_rows(weights)
     total = n + ADDED * n_classes
-    targets = np.full((n, n_classes), ADDED / total)
-    targets[np.arange(n), codes] += n / total
+    targets = np.full((len(codes), n_classes), ADDED / total)
+    targets[np.arange(len(codes)), codes] += n / total
     return targets

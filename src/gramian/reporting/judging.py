@@ -19,6 +19,7 @@ from gramian.compression.quality import ErrorEstimate
 from gramian.data.source import RowSource
 from gramian.data.tables import TableSource
 from gramian.estimator.base import KernelEstimator
+from gramian.exceptions import InputError
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.reporting.rows import all_rows, by_blocks
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION, scores, trivial
@@ -132,11 +133,12 @@ def _deviations(model: BaseEstimator, X: RowsLike) -> Float64Array | None:
 
 def _coverage(model: TabularRegressor, X: RowsLike, y: Array) -> Iterator[tuple[float, float]]:
     """Yield the share of y inside the intervals of each level for which there are enough residuals."""
-    count = len(model.residuals_)
     for level in LEVELS:
-        if np.ceil(level * (count + 1)) <= count:
+        try:
             low, high = by_blocks(partial(model.predict_interval, coverage=level), X).T
-            yield level, float(np.mean((low <= y) & (y <= high)))
+        except InputError:  # the residuals are too few for this level
+            continue
+        yield level, float(np.mean((low <= y) & (y <= high)))
 
 
 def _not_comparable(y: Array | None, predicted: Array) -> str:

@@ -90,9 +90,11 @@ class TabularModel(TableServer, KernelEstimator):
     search_: TableSearchResult
     contributions_: Contributions | None
     metric_importances_: Float64Array
+    held_weights_: Float64Array | None = None  # None in files that were written without it
 
     _learns: tuple[str, ...] = (
         *("search_", "metric_rounds_", "fit_seconds_", "contributions_", "metric_importances_"),
+        "held_weights_",
     )
 
     # ---- fitting --------------------------------------------------------------------------------------
@@ -334,16 +336,12 @@ class TabularModel(TableServer, KernelEstimator):
                 stacklevel=4,
             )
         elif fit.short or read or found.best is None or not found.finished:
-            what = (
-                "no setting was compared"
-                if found.best is None
-                else f"{found.n_judged} settings were compared"
-            )
+            what = "no setting was" if found.best is None else f"{found.n_judged} settings were"
             work = "search" if not found.finished or found.best is None else "fit"
             size = (fit.short or "then the model was fitted") + read
             warnings.warn(
-                f"time_limit={self.time_limit or 0.0:.3g} s was too short for the whole {work}: {what}, "
-                f"{size}. Raise it, or leave it out.",
+                f"time_limit={self.time_limit or 0.0:.3g} s was too short for the whole {work}: {what} "
+                f"compared, {size}. Raise it, or leave it out.",
                 AccuracyWarning,
                 stacklevel=4,
             )

@@ -15,7 +15,7 @@ from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.tables import as_table
 from gramian.estimator.base import all_or_nothing, own_target, required_target
-from gramian.estimator.conformal import held_out_rank, share
+from gramian.estimator.conformal import held_out_quantile, share, sort_errors
 from gramian.estimator.mixins import Classifier
 from gramian.estimator.sample_weights import relative_weights
 from gramian.estimator.targets import ClassTargets
@@ -76,6 +76,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     scores_ : ndarray (held-out rows,)
         1 − P of the true class of rows that the models had not seen, ascending: what sets of classes are
         made from.
+    held_weights_ : ndarray (held-out rows,) or None
+        The weights of these rows, in the order of ``scores_``; None if the fit had none.
     oof_rows_, oof_predictions_ : ndarray (rows,), ndarray (rows, classes)
         Numbers of rows that were held out, and their probabilities by models that had not seen them: all
         rows where every row was in a fold (about 4,000 rows of two classes), else the held-out ones.
@@ -172,7 +174,10 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             judged = fit.judged(answer, partial(_log_loss, codes, weights), calibration.boosting > 0.0)
             self._set_importances(judged, rng.spawn(1)[0], until)
             own = codes[fit.held]
-            self.scores_ = np.sort(1.0 - self.oof_predictions_[np.arange(len(own)), own])
+            self.scores_, self.held_weights_ = sort_errors(
+                1.0 - self.oof_predictions_[np.arange(len(own)), own],
+                None if weights is None else weights[fit.held],
+            )
             self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]
             return self
 
@@ -183,15 +188,17 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         smallest of the m held-out ``scores_``, and always the likeliest: one rank above split conformal's,
         since these rows chose hyperparameters too. On average over new rows like the
         training rows, the true class is in the set at least as often as you asked; not for each class: rare
-        ones may be in it less often. A row with several classes is one that the model can't tell.
+        ones may be in it less often. A row with several classes is one that the model can't tell. A row of
+        the fit counts by its weight.
 
         Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for it: 9 suffice for
         0.9. Source: Sadinle, Lei and Wasserman 2019.
         """
         check_is_fitted(self, "model_")
-        rank = held_out_rank(share("coverage", coverage), len(self.scores_), CHOSEN)
+        wanted, asked = share("coverage", coverage), f"coverage={coverage}"
+        most = held_out_quantile(self.scores_, self.held_weights_, wanted, asked, CHOSEN)
         chances = self.predict_proba(X)
-        inside = 1.0 - chances <= self.scores_[rank - 1]
+        inside = 1.0 - chances <= most
         inside[np.arange(len(inside)), chances.argmax(axis=1)] = True
         return np.asarray(inside)
 

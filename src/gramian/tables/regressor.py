@@ -22,7 +22,7 @@ from gramian.data.tables import as_table
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS
 from gramian.estimator.base import all_or_nothing, own_target, required_target
-from gramian.estimator.conformal import held_out_rank, rank_of, share
+from gramian.estimator.conformal import held_out_quantile, share, sort_errors
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import NumberTargets
@@ -131,6 +131,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         error of the transformed target, learned from held-out residuals.
     residuals_ : ndarray (held-out rows, outputs)
         Residuals of the transformed target on the held-out rows, in units of the spread, ascending.
+    held_weights_ : ndarray (held-out rows, outputs) or None
+        The weights of these rows, in the order of ``residuals_``; None if the fit had none.
     oof_rows_, oof_predictions_ : ndarray (rows,), ndarray (rows,) or (rows, outputs)
         Numbers of rows that were held out, and their predictions by models that had not seen them: all rows
         where every row was in a fold (about 2,500 rows of one output), else the held-out ones.
@@ -244,18 +246,19 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
 
             self._set_importances(fit.judged(answer, loss, bool(share)), rng.spawn(1)[0], until)
             values, self.contributions_ = fit.values.reshape(len(fit.held), z.shape[1]), fit.contributions
+            held_weights = None if weights is None else weights[fit.held]
             self.spread_, residuals = learned_spread(
                 np.asarray(map_rows(rows, self.scaling_).take(fit.held)),
                 values,
                 z[fit.held] - values,
-                None if weights is None else weights[fit.held],
+                held_weights,
                 self.metric_,
                 Engine(self.n_jobs),
                 parse_bytes(self.memory_budget),
                 rng,
                 holdout.taken(fit.held),
             )
-            self.residuals_ = np.sort(residuals, axis=0)
+            self.residuals_, self.held_weights_ = sort_errors(residuals, held_weights)
             self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]
             self.oof_predictions_ = self._back(values)
             return self
@@ -281,15 +284,17 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         (1 if ``spread_`` is None). On average over new rows like the training rows, an interval covers at
         least as often as you asked; where s follows the errors, also for parts of the rows. One caveat: the
         held-out rows also choose the metric, the bandwidth and the penalty, which makes their errors a little
-        small; the rank above split conformal's makes up for it. Each output has its own q.
+        small; the rank above split conformal's makes up for it. Each output has its own q. A row of the
+        fit counts by its weight, as if new rows came in these proportions.
 
         Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for it: 9 suffice
         for 0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
         """
         check_is_fitted(self, "model_")
-        rank = held_out_rank(share("coverage", coverage), len(self.residuals_), CHOSEN)
+        wanted, errors = share("coverage", coverage), np.abs(self.residuals_)
+        q = held_out_quantile(errors, self.held_weights_, wanted, f"coverage={coverage}", CHOSEN)
         z, unit = self._values_and_spread(X)
-        half = unit * np.sort(np.abs(self.residuals_), axis=0)[rank - 1]
+        half = unit * q
         return np.stack([self._back(z - half), self._back(z + half)], axis=-1)
 
     def predict_quantiles(
@@ -301,29 +306,24 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
 
         g⁻¹(g(f(x)) + e s(x)), where e is a quantile of the m ``residuals_``: of rank ⌈q·(m + 1)⌉ for q ≥ 0.5
         and ⌊q·(m + 1)⌋ below, so that at least a share q of new targets lies below an upper quantile, and at
-        most q below a lower one. They never cross, and lie on either side as the residuals do.
+        most q below a lower one. They never cross, and lie on either side as the residuals do. A row of the
+        fit counts by its weight.
 
         Raises ``InputError`` if a quantile is not between 0 and 1, or m rows are too few for it. Source: that
         of :meth:`predict_interval`.
         """
         check_is_fitted(self, "model_")
-        count = len(self.residuals_)
-        ranks = []
+        errors, weights = self.residuals_, self.held_weights_
         single = isinstance(quantiles, number_types.Real)
+        found = []
         for q in several("quantiles", [quantiles] if single else quantiles):
-            wanted = share("quantiles", q)
-            rank = rank_of(wanted, count) if wanted >= 0.5 else count + 1 - rank_of(1.0 - wanted, count)
-            if not 1 <= rank <= count:
-                least = int(np.ceil(round(1.0 / min(wanted, 1.0 - wanted), 6))) - 1
-                raise InputError(
-                    f"quantiles: {q} needs {least} held-out rows, but there were {count}. Ask for a less "
-                    "extreme one, or fit to more rows: a fifth of them is held out."
-                )
-            ranks.append(rank - 1)
-        if not ranks:
+            wanted, sign = share("quantiles", q), 1.0 if q >= 0.5 else -1.0
+            wanted = max(wanted, 1.0 - wanted)
+            found.append(sign * held_out_quantile(sign * errors, weights, wanted, f"quantiles: {q}"))
+        if not found:
             raise InputError("quantiles is empty: pass at least one number between 0 and 1, such as 0.5.")
         z, unit = self._values_and_spread(X)
-        found = [self._back(z + unit * self.residuals_[rank]) for rank in ranks]
+        found = [self._back(z + unit * each) for each in found]
         return found[0] if single else np.stack(found, axis=-1)
 
     def _values_and_spread(self, X: RowsLike) -> tuple[Float64Array, Float64Array]:
@@ -337,7 +337,9 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         return z, unit
 
     def _intervals(self) -> Iterable[Fact]:
-        return (interval_fact(self.residuals_, self.target_, by_row=self.spread_ is not None),)
+        return (
+            interval_fact(self.residuals_, self.held_weights_, self.target_, by_row=self.spread_ is not None),
+        )
 
     def compress(
         self, X: RowsLike, y: ArrayLike | None = None, *, cost: object = "20x", **options: Any

@@ -12,7 +12,9 @@ from sklearn.base import BaseEstimator
 from gramian._budget import format_bytes, parse_bytes
 from gramian._typing import Array, Float64Array
 from gramian.compression.plan import AS_ASKED, EXACT, Plan
+from gramian.estimator.conformal import held_out_quantile
 from gramian.estimator.summaries import Fact, state_grids
+from gramian.exceptions import InputError
 from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import Round
 from gramian.metric.metric import Metric
@@ -20,6 +22,7 @@ from gramian.summary import Grid, Summary, short
 from gramian.tables import TableColumns, TargetTransform
 from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.column import Column
+from gramian.tables.intervals import CHOSEN
 from gramian.tables.ridge_mean import RidgeMean, members_of
 from gramian.tables.search import TableSearchResult
 from gramian.tables.target import NONE
@@ -149,18 +152,21 @@ def choice_facts(
     )
 
 
-def interval_fact(residuals: Float64Array, target: TargetTransform, *, by_row: bool) -> Fact:
+def interval_fact(
+    residuals: Float64Array, weights: Float64Array | None, target: TargetTransform, *, by_row: bool
+) -> Fact:
     """Return half the width of an interval, in the target's units if the target is not transformed.
 
     ``by_row`` says that the width differs from row to row.
     """
-    rank = int(np.ceil(round(COVERAGE * (len(residuals) + 1), 9)))
-    if rank > len(residuals):
+    try:
+        halves = held_out_quantile(np.abs(residuals), weights, COVERAGE, "", CHOSEN)
+    except InputError:
         return "intervals", f"{len(residuals)} held-out rows are too few for a coverage of {COVERAGE:.0%}"
     if by_row:
         return "intervals", f"their width follows the row, from {len(residuals):,} held-out rows"
     texts = []
-    for half, output in zip(np.sort(np.abs(residuals), axis=0)[rank - 1], target.outputs):
+    for half, output in zip(halves, target.outputs):
         plain = output.how == NONE
         unit = output.scale * output.unit if plain else 1.0
         texts.append(f"± {half * unit:.4g}" + ("" if plain else f" deviations of the {output.how} target"))

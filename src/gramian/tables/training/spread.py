@@ -53,7 +53,7 @@ def learned_spread(
     if len(rows) < LEAST_ROWS:
         return None, residuals
     sizes = np.abs(residuals)
-    mean = sizes.mean(axis=0)
+    mean = np.average(sizes, axis=0, weights=weights)
     if not (mean > 0).all():
         return None, residuals
     points = features(metric, rows, values)
