@@ -158,3 +158,28 @@ def test_a_row_without_end_stops_the_search_for_it(tmp_path: Path, monkeypatch: 
     (tmp_path / "t.csv").write_text("\n".join(["a,b", *lines[:50], '50,"x', *lines[51:]]))
     with pytest.raises(gm.InputError, match=r"Row 50 of .* never ends: '\"x\\n51,x"):
         open_table(tmp_path / "t.csv", FileOptions())
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        (("12345678901234567891", "12345678901234567892"), True),
+        (("1234567890123456789", "12345678901234567892"), True),  # the first fits 64 bits
+        (("12345678901234567891", "NA", ""), True),
+        (("100000000000000000000", "3"), False),  # float64 holds it
+        (("12345678901234567891", "1.5"), False),
+        (("9007199254740993", "1"), False),  # an integer of 64 bits
+    ],
+)
+def test_codes_too_long_for_numbers_are_text(tmp_path, cells, text):
+    path = tmp_path / "a.csv"
+    path.write_text("code,y\n" + "".join(f"{cell},{k}\n" for k, cell in enumerate(cells * 3)))
+    kind = open_table(path, FileOptions(target="y")).columns(slice(0, 4)).schema.field("code").type
+    assert (str(kind) == "string") == text
+    kind = (
+        open_table(path, FileOptions(target="y", numeric=("code",)))
+        .columns(slice(0, 4))
+        .schema.field("code")
+        .type
+    )
+    assert str(kind) in ("int64", "double")

@@ -63,13 +63,15 @@ def test_decimals_beyond_64_bits_are_refused():
         gm.open_data(frame([Decimal(10**30 + k) for k in range(N)]), target="y").target[:]
 
 
-def test_labels_of_20_digits_in_a_csv_file_are_refused_or_text(tmp_path):
+def test_labels_of_20_digits_in_a_csv_file_are_text_and_rounded_ones_are_refused(tmp_path):
     path, labels = tmp_path / "t.csv", [str(10**19 + k % 2) for k in range(N)]
     path.write_text("a,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)))
+    for categorical in ("refuse", ["y"]):
+        source = gm.open_data(path, target="y", categorical=categorical)
+        assert gm.KernelRidgeClassifier().fit(source).classes_.tolist() == [str(10**19), str(10**19 + 1)]
+    path.write_text("a,y\n" + "".join(f"{k},{1 + k % 2}e19\n" for k in range(N)))
     with pytest.raises(InputError, match=r"as float64, which rounds whole numbers of that size.*--text name"):
         gm.KernelRidgeClassifier().fit(gm.open_data(path, target="y"))
-    source = gm.open_data(path, target="y", categorical=["y"])
-    assert gm.KernelRidgeClassifier().fit(source).classes_.tolist() == [str(10**19), str(10**19 + 1)]
 
 
 def test_the_command_line_makes_no_integers_of_floats_that_are_rounded():

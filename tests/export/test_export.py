@@ -231,6 +231,9 @@ def test_labels_and_numbers_that_cannot_be_written(tmp_path):
         gm.export(fitted, tmp_path / "model.py")
     fitted.classes_ = np.array(["no", "yes"], dtype=object)
     assert describe(fitted, "m").labels.dtype.kind == "U"
+    fitted.classes_ = np.array(["a\0b", "a\0c"])  # the same label to C
+    with pytest.raises(InputError, match=r"has the class 'a\\x00b', which is no text in UTF-8 without NUL"):
+        gm.export(fitted, tmp_path / "model.c")
     huge = gm.FastKernelRegressor(lambda rows: 1e60 * wave(rows), **sizes(0, 2, 1))
     huge.fit(X, 1e60 * wave(X).astype(np.float64))
     with pytest.raises(InputError, match="float32 cannot hold"):

@@ -177,3 +177,23 @@ def test_dates_in_the_other_order_are_refused(order, other):
     columns = learned(column([day.strftime(order) for day in days.tolist()]))
     with pytest.raises(gm.InputError, match=r"Column '0' held dates with the .* in doubt"):
         columns.encode(column([day.strftime(other) for day in days.tolist()]))
+
+
+def test_codes_of_twenty_digits_beside_a_marker_stay_text():
+    codes = [f"1234567890123456789{k % 3}" for k in range(30)]
+    columns = learned(column([*codes, "?"]))
+    assert columns.feature_names == (
+        "0=12345678901234567890",
+        "0=12345678901234567891",
+        "0=12345678901234567892",
+        "0=(infrequent)",
+    )
+
+
+def test_names_of_encoded_columns_are_unique():
+    """Also where categories hold "=", and those of open_data; a column keeps its own name."""
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame({"a": ["b=c", "x"] * 9, "a=b": ["c", "y"] * 9, "a=x": np.arange(18.0)})
+    expected = ("a=b=c", "a=x (2)", "a=b=c (2)", "a=b=y", "a=x")
+    assert learned(X).feature_names == expected
+    assert gm.open_data(X, categorical="onehot").feature_names == expected

@@ -7,7 +7,7 @@ from sklearn.model_selection import train_test_split
 
 from gramian._typing import Array, IntArray
 from gramian.data.arrow import is_number
-from gramian.data.cells import CODE, MARKERS
+from gramian.data.cells import MARKERS, is_code
 from gramian.exceptions import InputError
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION
 
@@ -39,7 +39,7 @@ def _refuse_markers(y: Array) -> None:
         return
     values, counts = np.unique(y.astype(str), return_counts=True)
     marks = np.array([value.strip().lower() in MARKERS for value in values])
-    numbers = all(is_number(value) and not CODE.match(value.strip()) for value in values[~marks])
+    numbers = all(is_number(value) and not is_code(value) for value in values[~marks])
     if marks.any() and not marks.all() and numbers:
         raise InputError(
             f"the target holds numbers, and {str(values[marks][0])!r} in {int(counts[marks].sum()):,} rows. "

@@ -134,6 +134,47 @@ def check_header(path: Path | str, names: list[str]) -> None:
         )
 
 
+def unusual(kind: DataType) -> bool:
+    """Return whether a type has a layout that Arrow itself cannot take rows of: views, run-end encoding."""
+    return any(word in str(kind) for word in ("string_view", "binary_view", "run_end_encoded"))
+
+
+def usual(column: Column, name: str) -> Any:
+    """Return a column of an unusual layout in the usual one, with the same values.
+
+    >>> pa = pyarrow_package()
+    >>> usual(pa.compute.run_end_encode(pa.array(["a", "a", "b"])), "c").to_pylist()
+    ['a', 'a', 'b']
+    """
+    pa = pyarrow_package()
+    kind = column.type
+    if not unusual(kind):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        parts = [usual(part, name) for part in column.chunks] or [usual(pa.array([], kind), name)]
+        return pa.chunked_array(parts)
+    if pa.types.is_run_end_encoded(kind):
+        runs = pa.array(np.arange(len(column.values)))
+        places = pa.RunEndEncodedArray.from_arrays(column.run_ends, runs).slice(column.offset, len(column))
+        return usual(column.values, name).take(pa.compute.run_end_decode(places))
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(column.indices, usual(column.dictionary, name))
+    if pa.types.is_nested(kind):
+        raise InputError(
+            f"Column {name!r} holds values of type {kind}. Numbers, booleans, text, categories and dates are "
+            "expected: convert the column or drop it."
+        )
+    return column.cast(pa.large_string() if "string" in str(kind) else pa.large_binary())
+
+
+def usual_table(table: Table) -> Any:
+    """Return an Arrow table or batch whose columns of an unusual layout have the usual one."""
+    for j, field in enumerate(table.schema):
+        if unusual(field.type):
+            table = table.set_column(j, field.name, usual(table.column(j), field.name))
+    return table
+
+
 def value_type(kind: DataType) -> Any:
     """Return the type of a column's values: that of its dictionary if pandas stored a categorical."""
     return getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind

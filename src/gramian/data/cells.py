@@ -6,8 +6,9 @@ import datetime
 import decimal
 import numbers
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,8 @@ NOUNS = {
 }
 #: Text among numbers that stands for a missing value, in lower case.
 MARKERS = ("", "?", "-", "--", "na", "n/a", "nan", "none", "null", "unknown", "missing", ".")
-#: Starts of text that reads as a number but is a code, such as 007.
-CODE = re.compile(r"[+-]?0\d")
+#: Text that is a whole number, and the start of such text that is a code, such as 007.
+_WHOLE, _ZERO = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?0\d")
 #: What dates hold that name their time zone.
 AWARE = "times with a zone"
 #: Types of pandas' missing values, known by name so that pandas need not be installed.
@@ -114,6 +115,35 @@ def categories(codes: IntArray, levels: Sequence[Any], column: str) -> Cells:
         NOUNS[kind] if known else "",
         example=kinds.get(kind),
     )
+
+
+def is_code(text: str) -> bool:
+    """Return whether text reads as a number but is a code: with a leading zero, or too long for float64.
+
+    >>> is_code("007"), is_code("12345678901234567891"), is_code("12345678901234567890.0"), is_code("2")
+    (True, True, False, False)
+    """
+    text = text.strip()
+    if not _WHOLE.fullmatch(text) or len(text) < 16:
+        return _ZERO.match(text) is not None
+    return len(text) > 300 or text.lstrip("+-").startswith("0") or int(float(text)) != int(text)
+
+
+def unique_names(named: Iterable[tuple[str, str]], columns: Iterable[str]) -> tuple[str, ...]:
+    """Return names for encoded columns, given the column of each and the name that it would have.
+
+    A name that is taken, by one before it or by another column, gets a number behind it.
+
+    >>> unique_names([("a", "a=b"), ("a", "a=c"), ("a=b", "a=b")], ["a", "a=b"])
+    ('a=b (2)', 'a=c', 'a=b')
+    """
+    found, taken = [], set(columns)
+    for column, name in named:
+        further = (f"{name} ({k})" for k in count(2))
+        free = name if name == column else next(text for text in chain([name], further) if text not in taken)
+        taken.add(free)
+        found.append(free)
+    return tuple(found)
 
 
 def without_kind(cells: Cells) -> Cells:

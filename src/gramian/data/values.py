@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,6 +33,8 @@ every row the same number of values.
     """
     try:
         found = np.asarray(values)
+    except NotImplementedError:  # a series of pandas with Arrow's views
+        found = np.fromiter(cast("Iterable[object]", values), object)
     except ValueError as error:
         if not of_lists(error):
             raise

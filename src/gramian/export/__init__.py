@@ -47,8 +47,8 @@ def export(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     digits by that. Rows of tables are encoded and scaled in float64.
 
     Time and memory O(bytes of the model). Raises ``InputError`` for a model that is not fitted or of another
-    kind, labels that are neither numbers nor text, categories that a file cannot hold (text with NUL; in ONNX
-    empty text beside missing values), a suffix that is none of these, or a missing folder;
+    kind, labels that are neither numbers nor text, labels and categories that a file cannot hold (text with
+    NUL; in ONNX empty text beside missing values), a suffix that is none of these, or a missing folder;
     ``MissingPackageError`` for ONNX without the package onnx.
 
     >>> import tempfile, numpy as np, gramian as gm

@@ -15,7 +15,7 @@ from gramian._numerics import unit_roundoff
 from gramian._typing import Array
 from gramian.estimator.matching import names_known
 from gramian.exceptions import AccuracyWarning, InputError, quoted
-from gramian.export.table import TableForm, table_form
+from gramian.export.table import TableForm, refuse_no_text, table_form
 from gramian.fast.estimators import FastKernelClassifier, FastKernelModel
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.tables.compression import FastTable, FastTabularClassifier
@@ -145,8 +145,9 @@ def _warn_if_far(flat: FlatPredictor, deviation: Array) -> None:
 
 def _plain_labels(classes: Array) -> Array:
     """Return class labels as int64 (also for booleans), float64 or text; objects must all be text."""
-    if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
-        classes = classes.astype(str)
+    if classes.dtype.kind in "OU" and all(isinstance(label, str) for label in classes):
+        refuse_no_text("The model has the class", classes.tolist())
+        return classes.astype(str)
     if classes.dtype.kind in "iub":
         if classes.dtype.kind == "u" and int(classes.max()) > np.iinfo(np.int64).max:
             raise InputError(
@@ -156,8 +157,6 @@ def _plain_labels(classes: Array) -> Array:
         return classes.astype(np.int64)
     if classes.dtype.kind == "f":
         return classes.astype(np.float64)
-    if classes.dtype.kind == "U":
-        return classes
     raise InputError(
         f"The classes are {classes.dtype} ({quoted(classes[:2].tolist())}, …): only labels that are numbers "
         "or text can be exported. Fit the model on such labels."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -177,18 +178,23 @@ def _lookups(columns: TableColumns, kinds: tuple[str, ...]) -> tuple[Lookup, ...
     return tuple(found)
 
 
+def refuse_no_text(what: str, texts: Iterable[str]) -> None:
+    """Raise for the first text that an exported file cannot hold."""
+    for text in texts:
+        if "\0" in text or text.encode(errors="ignore").decode() != text:
+            raise InputError(
+                f"{what} {quoted(text)}, which is no text in UTF-8 without NUL: exports cannot hold it. "
+                "Rename it, and train again."
+            )
+
+
 _TRUTHS = {"True": 1.0, "False": 0.0}
 
 
 def _levels(column: str, categories: tuple[str, ...], kind: str) -> Array:
     """Return the categories of a column as text or as numbers; an empty array if it is no category."""
     if kind == TEXT:
-        for level in categories:
-            if "\0" in level or level.encode(errors="ignore").decode() != level:
-                raise InputError(
-                    f"Column {column!r} has the category {quoted(level)}, which is no text in UTF-8 "
-                    "without NUL: exports cannot hold it. Rename it, and train again."
-                )
+        refuse_no_text(f"Column {column!r} has the category", categories)
         return np.array(categories, str)
     if kind != CODE:
         return np.zeros(0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.arrow import is_number
-from gramian.data.cells import AWARE, BOOLEAN, CATEGORY, CODE, DATE, EMPTY, MARKERS, NOUNS, NUMERIC, Cells
+from gramian.data.cells import AWARE, BOOLEAN, CATEGORY, DATE, EMPTY, MARKERS, NOUNS, NUMERIC, Cells, is_code
 from gramian.exceptions import InputError, quoted
 from gramian.tables.date_text import DAY_FIRST, MONTH_FIRST, YEAR_FIRST, days_of_text, is_blank
 from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
@@ -367,7 +367,7 @@ def date_cells(cells: Cells, days: Float64Array) -> Cells:
 def number_cells(cells: Cells) -> Cells | None:
     """Return text cells as numbers, markers such as "?" as missing; None if other text is among them.
 
-    A code with a leading zero, such as "007", is text.
+    A code, such as "007" or a number of twenty digits, is text.
     """
     found = [_number(level) for level in cells.levels]
     if None in found:
@@ -381,7 +381,7 @@ def _number(level: str) -> float | None:
     text = level.strip()
     if text.lower() in MARKERS:
         return np.nan
-    return float(text) if is_number(text) and not CODE.match(text) else None
+    return float(text) if is_number(text) and not is_code(text) else None
 
 
 def refuse_infinity(values: Float64Array, column: str, rows: slice | IntArray) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, RowsLike
-from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
+from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC, unique_names
 from gramian.data.names import names_of, places_of
 from gramian.data.tables import TableBlock, TableSource, as_table
 from gramian.exceptions import InputError, did_you_mean, listed
@@ -146,8 +146,9 @@ class TableColumns:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A name for each encoded column."""
-        return tuple(name for feature in self.features for name in feature.names)
+        """A name for each encoded column; no two are the same."""
+        named = ((feature.column, name) for feature in self.features for name in feature.names)
+        return unique_names(named, self.column_names)
 
     @property
     def column_names(self) -> tuple[str, ...]:

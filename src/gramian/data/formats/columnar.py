@@ -22,7 +22,7 @@ from gramian.data.arrow import (
     select,
     value_type,
 )
-from gramian.data.cells import MARKERS
+from gramian.data.cells import MARKERS, unique_names
 from gramian.data.file_options import AS_STORED, ONEHOT, FileOptions
 from gramian.data.storage import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
 from gramian.exceptions import InputError, quoted
@@ -93,11 +93,12 @@ class ColumnarStorage(Storage):
         self.dtype = np.dtype(np.result_type(*parts))
         if self.choice.floats and self.dtype.kind != "f":
             self.dtype = np.dtype(np.float64)
-        self.feature_names = tuple(
-            feature
+        named = (
+            (column, feature)
             for column in self.columns
             for feature in ([f"{column}={value}" for value in self.categories.get(column, ())] or [column])
         )
+        self.feature_names = unique_names(named, self.columns)
         self.n_features = len(self.feature_names)
 
     def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Any, Array | None]:

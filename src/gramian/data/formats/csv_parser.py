@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gramian.data.arrow import TEXT, pyarrow_package
+from gramian.data.cells import is_code
 from gramian.data.formats.csv_dialect import Dialect, among
 from gramian.data.storage import UnreadableRow
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Cells that hold codes: whole numbers with a leading zero, such as 007.
 _CODE = r"^\s*[+-]?0[0-9]+\s*$"
+#: Numbers from which whole numbers do not fit 64 bits, so that Arrow makes floats of them.
+_LARGE = 2.0**63
 #: Cells that hold numbers with a decimal comma, or whole numbers.
 _COMMA_NUMBER = r"^\s*[+-]?([0-9]+|[0-9]*,[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 
@@ -69,8 +73,8 @@ class CSVParser:
     ) -> tuple[tuple[int, int], Any]:
         """Return the place of a block of rows and its columns in the types that its cells tell.
 
-        A column with a code, such as 007, is text, unless it is one of ``numeric``. None instead of columns
-        if the block has no rows.
+        A column with a code, such as 007, or of whole numbers too long for float64, is text, unless it is one
+        of ``numeric``. None instead of columns if the block has no rows.
         """
         offset, text = block
         where = (offset, offset + len(text))
@@ -84,14 +88,22 @@ class CSVParser:
             for field in found.schema
             if field.name not in numeric and (types.is_integer(field.type) or types.is_floating(field.type))
         ]
-        if not suspects or not self._may_hold_codes(text):
+        if not self._may_hold_codes(text):
+            suspects = [name for name in suspects if _large(found.column(name))]
+        if not suspects:
             return where, found
         as_text = self.parse(text, offset, suspects, dict.fromkeys(suspects, pyarrow_package().string()))
         compute = pyarrow_package().compute
         for name in suspects:
-            if compute.any(compute.match_substring_regex(as_text.column(name), _CODE)).as_py():
+            zeros = compute.any(compute.match_substring_regex(as_text.column(name), _CODE)).as_py()
+            if zeros or (_large(found.column(name)) and self._long_codes(as_text.column(name).to_pylist())):
                 found = found.set_column(found.schema.get_field_index(name), name, as_text.column(name))
         return where, found
+
+    def _long_codes(self, cells: Sequence[str | None]) -> bool:
+        """Return whether cells are whole numbers, some of which float64 would round."""
+        present = [cell for cell in cells if cell and cell not in self.missing]
+        return all(re.fullmatch(r"\s*[+-]?\d+\s*", cell) for cell in present) and any(map(is_code, present))
 
     def _may_hold_codes(self, text: bytes) -> bool:
         """Return whether a 0 at the start of a cell, or after a sign or a space, is followed by a digit."""
@@ -108,6 +120,15 @@ class CSVParser:
             f"it has {row.actual_columns} columns, but the first line names {row.expected_columns}: "
             f"{row.text[:60]!r}{told}. Correct or remove the line.",
         )
+
+
+def _large(column: Column) -> bool:
+    """Return whether a column of numbers holds one that 64-bit integers cannot hold."""
+    pa = pyarrow_package()
+    if not pa.types.is_floating(column.type):
+        return False
+    low, high = pa.compute.min_max(column).as_py().values()
+    return low is not None and max(-low, high) >= _LARGE
 
 
 def decimal_comma(column: Column) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from gramian._typing import Array, RowsLike
-from gramian.data.arrow import pyarrow_package
+from gramian.data.arrow import pyarrow_package, unusual, usual, usual_table
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, width
 from gramian.data.formats.records import Records
@@ -66,7 +66,8 @@ def frame_kind(data: object) -> str | None:
 def opened_frame(X: RowsLike | None) -> Any:
     """Return a LazyFrame as a frame, a list of dicts or a structured array as records; others unchanged.
 
-    Integers of 128 bits, which neither NumPy nor Arrow has, become those of 64, or are refused.
+    Integers of 128 bits, which neither NumPy nor Arrow has, become those of 64, or are refused. Arrow's views
+    and run-end encoded columns, of which Arrow cannot take rows, are copied to the usual layout.
     """
     frame = cast("Any", X)
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
@@ -75,7 +76,14 @@ def opened_frame(X: RowsLike | None) -> Any:
         return Records.of_fields(X)
     lazy = any(b.__name__ == "LazyFrame" and b.__module__.startswith("polars") for b in type(X).__mro__)
     frame = frame.collect() if lazy else frame
-    return _within_64_bits(frame) if frame_kind(frame) == "polars" else frame
+    kind = frame_kind(frame)
+    kinds = [getattr(each, "pyarrow_dtype", None) for each in frame.dtypes] if kind == "pandas" else []
+    given = frame
+    for j in (j for j, stored in enumerate(kinds) if stored is not None and unusual(stored)):
+        frame = frame.copy(deep=False) if frame is given else frame
+        values = frame.iloc[:, j].array
+        frame.isetitem(j, type(values)(usual(pyarrow_package().array(values), str(frame.columns[j]))))
+    return _within_64_bits(frame) if kind == "polars" else usual_table(frame) if kind == "Arrow" else frame
 
 
 def _within_64_bits(frame: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gramian.data.arrow import pyarrow_package, select
+from gramian.data.arrow import pyarrow_package, select, usual_table
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, common_type, exact_cast, same_columns, width
 from gramian.data.storage import Piece, piece_rows
@@ -59,7 +59,7 @@ class ParquetStorage(ColumnarStorage):
             stored, kind = found.schema.field(name).type, self._kinds[name]
             if stored != kind and common_type(stored, kind) == kind:  # another file has the wider type
                 found = found.set_column(j, name, exact_cast(found.column(name), name, kind))
-        return found
+        return usual_table(found)
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
