@@ -136,6 +136,12 @@ _ELSEWHERE = {
 }
 
 
+def __dir__() -> list[str]:
+    """Return the names for users: the public ones, and imported subpackages that have an ``__all__``."""
+    further = {name for name, value in globals().items() if hasattr(value, "__all__")}
+    return sorted({*__all__, *further, "__version__"})
+
+
 def __getattr__(name: str) -> object:
     """Raise for a name that is not here; say where it is if a subpackage has it, or which name is near."""
     where = _ELSEWHERE.get(name)

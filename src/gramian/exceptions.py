@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 
 class GramianError(Exception):
@@ -56,8 +57,11 @@ class CheckpointWarning(UserWarning):
     """A checkpoint could not be written; the work goes on without it."""
 
 
-class AccuracyWarning(UserWarning):
-    """A solver missed its tolerance; the text gives residual, target and remedy."""
+class AccuracyWarning(ConvergenceWarning):
+    """A solver missed its tolerance; the text gives residual, target and remedy.
+
+    It is one of scikit-learn's ``ConvergenceWarning``, so that filters for those apply to it.
+    """
 
 
 #: Most characters that an error shows of a value, and of another package's message (which may quote a value).

@@ -7,8 +7,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from every_estimator import ESTIMATORS, HOSTS, LABELS, QUICK, X, Y, fit
-from sklearn.base import is_regressor
+from every_estimator import ESTIMATORS, HOSTS, LABELS, QUICK, RNG, X, Y, fit
+from sklearn.base import is_classifier, is_regressor
+from sklearn.utils.estimator_checks import _NotAnArray
 
 import gramian as gm
 from gramian.estimator.targets import ClassTargets
@@ -53,6 +54,22 @@ def test_labels_of_types_that_labels_cannot_have(labels, text):
     for kind in (gm.KernelRidgeClassifier, gm.KernelSVC, gm.TabularClassifier):
         for y in given:
             refused(kind(), y=y, match=text)
+
+
+CLASSIFIERS = [name for name, kind in ESTIMATORS.items() if is_classifier(kind())]
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+def test_score_takes_what_fit_takes(name):
+    kind = ESTIMATORS[name]
+    model, labels = kind(**QUICK.get(name, {})), name in CLASSIFIERS
+    y, weights = (LABELS if labels else Y), RNG.random(N)
+    fit(model, y=y)
+    wanted, plain = model.score(X, y, weights), model.score(X, y)
+    texts = y.astype(object) if labels else np.array([Decimal(float(v)) for v in y], object)
+    for same in (_NotAnArray(y), y.tolist(), texts, y[:, None], pytest.importorskip("pandas").Series(y)):
+        assert model.score(X, same, weights.tolist()) == pytest.approx(wanted)
+        assert model.score(X, same, 2.0) == pytest.approx(plain)
 
 
 def castable(labels, kind):

@@ -17,6 +17,14 @@ def test_at_most_fifty_names():
     assert all(hasattr(gm, name) for name in gm.__all__)
 
 
+def test_dir_lists_the_names_for_users_only():
+    listed = dir(gm)
+    assert {*gm.__all__, "__version__", "kernels", "operators"} <= {*listed}
+    others = {*listed} - {*gm.__all__, "__version__"}
+    assert all(import_module(f"gramian.{name}").__all__ for name in others)  # public subpackages
+    assert not {"did_you_mean", "compression", "_checks"} & {*listed}
+
+
 @pytest.mark.parametrize(("name", "where"), gm._ELSEWHERE.items())
 def test_a_name_of_a_subpackage_is_there_and_the_error_says_so(name, where):
     assert name not in gm.__all__

@@ -258,14 +258,6 @@ def test_the_gap_of_a_squared_hinge_bounds_the_distance_to_the_minimum(seed):
     assert values[0] - values[1] <= model.solution_.residual * values[0] + 1e-9 * values[1]
 
 
-def test_one_class_left_by_the_weights_is_refused(data):
-    X, score, _ = data
-    y = score > 0.6
-    for model in (KernelLogisticRegression(gamma=GAMMA), KernelSVC(gamma=GAMMA), KernelSVC(loss="hinge")):
-        with pytest.raises(gm.InputError, match="class False has rows of weight 0 only"):
-            model.fit(X, y, y.astype(float))
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_platt_sigmoid_is_the_maximum_of_its_likelihood(weighted):
     rng = np.random.default_rng(0)

@@ -24,6 +24,7 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.sample_weights import checked_weights
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
+from gramian.exceptions import InputError, quoted
 
 #: Rows of one prediction task, whose outputs take a few hundred kilobytes. Chosen by hand.
 CHUNK_ROWS = 8192
@@ -145,6 +146,13 @@ class BaselineClassifier(Classifier, Baseline):
             source = self._training_rows(X, y)
             targets = ClassTargets(y, source.shape[0])
             weights = targets.weights(None, sample_weight)
+            mass = targets.mass(weights)
+            if not mass.all():
+                label = quoted(targets.classes.tolist()[int(mass.argmin())])
+                raise InputError(
+                    f"class {label} has rows of weight 0 only. "
+                    "Give one of its rows a positive weight, or drop the class from y."
+                )
             self.classes_ = targets.classes
             self.model_ = self._train(self._counted(source, targets, weights))
         return self

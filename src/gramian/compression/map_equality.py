@@ -30,14 +30,14 @@ def difference(left: FeatureMap, right: FeatureMap) -> str | None:
             f"the ranks or numbers of blocks ({left.partition.n_blocks} blocks of total rank {left.rank}, "
             f"and {right.partition.n_blocks} of {right.rank})"
         )
-    if not _same(left.partition, right.partition):
+    if not same_values(left.partition, right.partition):
         return "the partitions"
     for mine, its in zip(left.nodes, right.nodes, strict=True):
-        if not _same(mine.landmarks, its.landmarks):
+        if not same_values(mine.landmarks, its.landmarks):
             return "the landmarks"
-        if not (_same(mine.vectors, its.vectors) and _same(mine.projection, its.projection)):
+        if not (same_values(mine.vectors, its.vectors) and same_values(mine.projection, its.projection)):
             return "the whitening vectors"
-        if not _same(mine.columns, its.columns):
+        if not same_values(mine.columns, its.columns):
             return "the random features"
     return None if _same_core(left.core, right.core) else "the cores"
 
@@ -48,21 +48,26 @@ def _same_core(left: CoupledCore | None, right: CoupledCore | None) -> bool:
     return all(np.array_equal(left.row_strip(s), right.row_strip(s)) for s in range(len(left.ranks)))
 
 
-def _same(left: Any, right: Any) -> bool:
-    """Tell whether two values have the same type and are equal, field by field and number by number."""
+def same_values(left: Any, right: Any) -> bool:
+    """Tell whether two values have the same type and are equal, field by field and number by number.
+
+    Arrays may lie in memory or in a memory map, in any order of their axes and bytes.
+    """
     if left is right:
         return True
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return left.dtype.newbyteorder("=") == right.dtype.newbyteorder("=") and np.array_equal(left, right)
     if type(left) is not type(right):
         return False
-    if isinstance(left, np.ndarray):
-        return left.dtype == right.dtype and np.array_equal(left, right)
     if sp.issparse(left):
         parts = ("shape", "data", "indices", "indptr")
-        return all(_same(getattr(left, part), getattr(right, part)) for part in parts)
+        return all(same_values(getattr(left, part), getattr(right, part)) for part in parts)
     if isinstance(left, list | tuple):
-        return len(left) == len(right) and all(map(_same, left, right))
+        return len(left) == len(right) and all(map(same_values, left, right))
     if isinstance(left, Columns) and not is_dataclass(left):
         return True  # columns follow from kernel and landmarks, which are compared on their own
     if is_dataclass(left):
-        return all(_same(getattr(left, f.name), getattr(right, f.name)) for f in fields(left) if f.compare)
+        return all(
+            same_values(getattr(left, f.name), getattr(right, f.name)) for f in fields(left) if f.compare
+        )
     return bool(left == right)

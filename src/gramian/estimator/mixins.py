@@ -16,11 +16,13 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from gramian._checks import refuse_masked
 from gramian._typing import RowsLike
-from gramian.data.column import StoredColumn
+from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import is_elsewhere
 from gramian.estimator.base import own_target, required_target
 from gramian.estimator.labels import label_array
+from gramian.estimator.sample_weights import checked_weights
 from gramian.estimator.summaries import Fact, class_facts
+from gramian.estimator.targets import NumberTargets
 
 
 class Classifier(ClassifierMixin):
@@ -36,10 +38,10 @@ class Classifier(ClassifierMixin):
 
     def score(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on rows X with labels y (n,), by default those of a row source."""
-        y, weights = _given_target(self, X, y), in_memory(sample_weight)
-        refuse_masked("sample_weight", weights)
-        column = np.ndim(y) == 2 and np.shape(y)[1] == 1
-        labels = label_array(np.ravel(y) if column else y)  # as fit takes them
+        y = _given_target(self, X, y)
+        array = np.asarray(as_column(y))
+        labels = label_array(array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else y)
+        weights = checked_weights(in_memory(sample_weight), len(labels))
         return float(accuracy_score(labels, in_memory(self.predict(X)), sample_weight=weights))
 
 
@@ -53,13 +55,14 @@ class Regressor(MultiOutputMixin, RegressorMixin):
 
     def score(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return R² on rows X with targets y (n,) or (n, outputs), by default those of a row source."""
-        y, weights = _given_target(self, X, y), in_memory(sample_weight)
-        refuse_masked("sample_weight", weights)
-        return float(r2_score(y, in_memory(self.predict(X)), sample_weight=weights))
+        y, predicted = _given_target(self, X, y), in_memory(self.predict(X))
+        weights = checked_weights(in_memory(sample_weight), len(predicted))
+        targets = NumberTargets(y, len(predicted)).values
+        return float(r2_score(targets, predicted, sample_weight=weights))
 
 
 def _given_target(estimator: BaseEstimator, X: RowsLike, y: ArrayLike | None) -> Any:
-    """Return the targets to score by, in memory; raise where there are none."""
+    """Return the targets to score by, in memory, as ``fit`` takes them; raise where there are none."""
     y = own_target(X, y)
     required_target(estimator, y)
     refuse_masked("y", y)

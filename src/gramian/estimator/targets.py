@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -240,26 +241,19 @@ class ClassTargets(Targets):
             per_class = self._per_class(class_weight, found)
             found = np.concatenate(list(self._over_rows(partial(_row_weights, per_class), found)))
             refuse_heavy("sample_weight times class_weight", found)
-        if found is not None and not self._named and not found.all():
-            self._check_mass(found)
+            if not (self._named or found.any()):
+                raise InputError(
+                    "sample_weight times class_weight is 0 for all rows; give a class that has rows of "
+                    "weight above 0 a positive weight."
+                )
         return found
 
-    def _mass(self, weights: Array | None) -> Array:
+    def mass(self, weights: Array | None) -> Array:
         """Return the sum of the weights of each class."""
         mass = np.zeros(len(self.classes))
         for part in self._over_rows(partial(_class_mass, len(mass)), weights):
             mass += part
         return mass
-
-    def _check_mass(self, weights: Array) -> None:
-        """Raise for a class all of whose rows have weight 0."""
-        mass = self._mass(weights)
-        if not mass.all():
-            label = quoted(self.classes.tolist()[int(mass.argmin())])
-            raise InputError(
-                f"class {label} has rows of weight 0 only, so that no model can be fitted for it. Give one "
-                "of its rows a positive weight, or drop the class from y."
-            )
 
     def _per_class(self, class_weight: object, sample: Array | None) -> Array:
         if isinstance(class_weight, str):
@@ -268,7 +262,7 @@ class ClassTargets(Targets):
                     f"class_weight={quoted(class_weight)} is unknown. Give None, 'balanced' or a dict from "
                     "class to weight." + did_you_mean(class_weight, ["balanced"])
                 )
-            mass = self._mass(sample)
+            mass = self.mass(sample)
             safe = np.where(mass > 0, mass, 1.0)
             return mass.sum() / (np.count_nonzero(mass) * safe)
         if not isinstance(class_weight, dict):
@@ -276,12 +270,7 @@ class ClassTargets(Targets):
                 f"class_weight={quoted(class_weight)} has type {type(class_weight).__name__}. Give None, "
                 "'balanced' or a dict from class to weight."
             )
-        unknown = [c for c in class_weight if c not in self.classes]
-        if unknown:
-            raise InputError(
-                f"class_weight names {quoted(unknown[0])}, which is not a class of y "
-                f"({_listed(self.classes)})."
-            )
+        self._warn_of_near_names(class_weight)
         for label, value in class_weight.items():
             real = isinstance(value, numbers.Real) and not isinstance(value, bool)
             if not real or not 0 <= float(value) < float("inf"):
@@ -290,6 +279,24 @@ class ClassTargets(Targets):
                     "at least 0."
                 )
         return np.asarray([float(class_weight.get(c, 1.0)) for c in self.classes])
+
+    def _warn_of_near_names(self, class_weight: dict[object, object]) -> None:
+        """Warn of a label that is no class, if a class that is not named is written much like it.
+
+        Any other label is that of a class which these rows lack, as a fold of cross-validation may.
+        """
+        known = self.classes.tolist()
+        unnamed = [str(c) for c in known if c not in class_weight]
+        for label in class_weight:
+            word = isinstance(label, str) and label.isalpha()
+            near = "" if label in known else did_you_mean(label, unnamed, cutoff=0.7 if word else 1.0)
+            if near:
+                warnings.warn(
+                    f"class_weight names {quoted(label)}, which is not a class of y "
+                    f"({_listed(self.classes)}), so that it has no effect.{near}",
+                    UserWarning,
+                    stacklevel=2,
+                )
 
 
 def _of_codes(

@@ -23,6 +23,8 @@ TOL, GAIN, MOST_PRODUCTS, HALVINGS = 1e-3, 0.05, 300, 10
 #: Variance of the intercepts about the log odds of the classes, in units of the kernel. Chosen by hand: it
 #: keeps intercepts free without a second kind of unknown.
 SPREAD = 1.0
+#: Least share of a class about whose log odds its intercept is kept: rows of a class may all have weight 0.
+LEAST_SHARE = 1e-9
 
 
 class RowLoss(NamedTuple):
@@ -160,6 +162,7 @@ def _apply_curvature(chances: Float64Array, values: Float64Array) -> Float64Arra
 
 
 def _log_odds(mean: Float64Array) -> Float64Array:
+    mean = np.clip(mean, LEAST_SHARE, 1.0 - LEAST_SHARE)
     return np.asarray(np.log(mean) - (np.log1p(-mean) if len(mean) == 1 else 0.0))
 
 

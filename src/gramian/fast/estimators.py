@@ -40,6 +40,7 @@ from gramian.fast.teachers import (
     fitted_teacher,
     known_classes,
     number_teacher,
+    with_absent_classes,
 )
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
@@ -232,11 +233,15 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         if given is not None:
             return class_teacher(given, self.classes_, Engine(self.n_jobs), rows)
         labels = class_labels(values, self.classes_)
+        known = np.isin(self.classes_, labels)  # the rows of a class may all have weight 0
+        if known.sum() == 1:
+            return with_absent_classes(lambda X: np.ones((len(X), 1)), known)
         if self.teacher is None:
             model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state, until)
         else:
             model = fitted_teacher(clone(self.teacher), rows, labels, weights)
-        return class_teacher(model, self.classes_, Engine(self.n_jobs), rows)
+        ask = class_teacher(model, self.classes_[known], Engine(self.n_jobs), rows)
+        return ask if known.all() else with_absent_classes(ask, known)
 
     @staticmethod
     def _accuracy(found: Float64Array, values: Float64Array, weights: Array) -> float:

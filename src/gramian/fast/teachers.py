@@ -14,6 +14,7 @@ from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
 from gramian.estimator.answers import likeliest
 from gramian.exceptions import AccuracyWarning, GramianError, InputError, quoted, shortened
+from gramian.fast.learning.metric import Teacher
 from gramian.fast.libsvm_values import libsvm_values
 
 if TYPE_CHECKING:
@@ -85,6 +86,18 @@ def class_teacher(
         best = np.sort(found, axis=1)[:, -2:]
         others = np.where(found == best[:, 1:], best[:, :1], best[:, 1:])
         return found - others
+
+    return values
+
+
+def with_absent_classes(teacher: Teacher, known: Array) -> Teacher:
+    """Return a teacher of the ``known`` classes (a mask of all) with the value −1 for each other class."""
+
+    def values(rows: Array) -> Float64Array:
+        told = teacher(rows)
+        found = np.full((len(rows), len(known)), -1.0)
+        found[:, known] = np.hstack([-told, told]) if told.shape[1] < known.sum() else told
+        return found[:, 1:] if len(known) == 2 else found
 
     return values
 

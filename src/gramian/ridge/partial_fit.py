@@ -17,13 +17,14 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import refuse_masked
 from gramian._phases import Phases
 from gramian._typing import Array, Float64Array, RowsLike
+from gramian.compression.map_equality import same_values
 from gramian.compression.plan import Plan
 from gramian.data.distributed import cluster_of
 from gramian.data.source import RowSource
@@ -43,6 +44,9 @@ from gramian.ridge.planning import plan_ridge
 from gramian.ridge.streaming import RidgeStream
 from gramian.selection.automatic import automatic
 
+#: Parameters that a stream reads when it begins; kernel and intercept are compared with those that it has.
+AT_START = ("standardize", "metric", "approximation", "tile_dtype", "random_state", "gamma")
+
 
 class RidgeEstimator(KernelEstimator):
     """A ridge estimator. It holds the stream of its calls of ``partial_fit``, or what ``fit`` was given."""
@@ -50,9 +54,11 @@ class RidgeEstimator(KernelEstimator):
     alpha: Any
     engine: Any
 
-    _holds = ("_stream", "_fit_data", "n_rows_waiting_")
+    _holds = ("_stream", "_started_with", "_fit_data", "n_rows_waiting_")
     _left_out = ("_fit_data",)
     _stream: RidgeStream | None = None
+    #: Values of the parameters ``AT_START`` when the stream's sums began.
+    _started_with: dict[str, Any] | None = None
     _fit_data: FitData | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -113,6 +119,12 @@ class RidgeEstimator(KernelEstimator):
                     f"this model has the classes {quoted(self.classes_.tolist())}, the other "
                     f"{quoted(other.classes_.tolist())}. Name the same classes in the first call of both."
                 )
+            for name in ("standardize", "metric"):
+                if not same_values(getattr(self, name), getattr(other, name)):
+                    raise InputError(
+                        f"this model has {name}={quoted(getattr(self, name))}, the other "
+                        f"{quoted(getattr(other, name))}. Start both alike."
+                    )
             waiting = its.waiting or mine.waiting
             if waiting is not None:
                 check_width(self, waiting.rows.shape[1], reset=False)
@@ -188,6 +200,13 @@ class RidgeEstimator(KernelEstimator):
     def _stream_so_far(self, parameters: RidgeParameters) -> RidgeStream:
         """Return the stream of earlier calls or of the rows of a fit; one without rows if there are none."""
         if self._stream is not None:
+            for name, before in (self._started_with or {}).items():
+                now = getattr(self, name)
+                if not same_values(before, now) and (name != "gamma" or isinstance(now, str)):
+                    raise InputError(
+                        f"{name}={quoted(now)}, but the stream was started with {quoted(before)}. Change it "
+                        "before the first call of partial_fit, or clone the model."
+                    )
             return self._stream
         empty, given = RidgeStream.of(parameters), self._fit_data
         if given is None:
@@ -217,7 +236,14 @@ class RidgeEstimator(KernelEstimator):
 
     def _keep_stream(self, stream: RidgeStream) -> Self:
         """Make this the stream of the model; what is not known yet is found when it is asked for."""
-        self._keep({**stream.state(), "_stream": stream})
+        started = self._started_with
+        if started is None and stream.summed is not None:
+            given = {name: getattr(self, name) for name in AT_START}
+            # Copies, but of a generator, which draws on: settings may be changed in place.
+            started = {
+                name: v if name == "random_state" else clone(v, safe=False) for name, v in given.items()
+            }
+        self._keep({**stream.state(), "_stream": stream, "_started_with": started})
         return self
 
     def _lazily(self, X: RowsLike, method: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:

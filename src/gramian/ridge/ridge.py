@@ -200,9 +200,10 @@ class KernelRidge(Regressor, RidgeEstimator):
         self, with the attributes of a fit and ``n_rows_seen_``, ``n_rows_waiting_`` and ``n_blocks_``
 
         Time O(n (m d + m r + R_path²)), and a solve when coefficients are first needed; memory as ``plan_``
-        says, independent of n. Raises ``InputError`` for unusable rows, other outputs, or a kernel or
-        ``fit_intercept`` that was changed since the first call. There is no ``partial_fit`` with
-        ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at once.
+        says, independent of n. Raises ``InputError`` for unusable rows, other outputs, or a parameter that a
+        begun stream reads no more (such as ``standardize``) and that was changed since. There is no
+        ``partial_fit`` with ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at
+        once.
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             X, y, sample_weight = self._opened(X, own_target(X, y), sample_weight)

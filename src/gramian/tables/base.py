@@ -52,7 +52,7 @@ from gramian.tables.ridge_mean import members_of, values_of
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.search import Setting, TableSearchResult, n_held_out, round_sizes, search_settings
 from gramian.tables.serving import TableServer, encoded_rows
-from gramian.tables.small_problem import POWERS, SmallProblem, usual_point
+from gramian.tables.small_problem import POWERS, SYNONYMS, SmallProblem, usual_point
 from gramian.tables.subset import SubsetTable
 from gramian.tables.summary import choice_facts, last_plan, trial_grids
 from gramian.tables.table_problem import TableProblem
@@ -362,15 +362,14 @@ class TabularModel(TableServer, KernelEstimator):
     # ---- parameters -------------------------------------------------------------------------------------
 
     def _kernels(self) -> tuple[str, ...]:
-        chosen = self.kernel
+        chosen, names = self.kernel, (*POWERS, *SYNONYMS)
         if isinstance(chosen, str):
-            one_of("kernel", chosen, (AUTO, *POWERS))
-            return tuple(POWERS) if chosen == AUTO else (chosen,)
+            one_of("kernel", chosen, (AUTO, *names))
+            chosen = tuple(POWERS) if chosen == AUTO else (chosen,)
         if not isinstance(chosen, Sequence) or not len(chosen):
-            raise InputError(f"kernel={chosen!r} must be 'auto', or names from {', '.join(POWERS)}.")
-        for name in chosen:
-            one_of("kernel", name, tuple(POWERS))
-        return tuple(dict.fromkeys(chosen))
+            raise InputError(f"kernel={chosen!r} must be 'auto', or names from {', '.join(names)}.")
+        checked = [one_of("kernel", name, names) for name in chosen]
+        return tuple(dict.fromkeys(SYNONYMS.get(name, name) for name in checked))
 
     def _forms(self) -> tuple[str, ...]:
         if self.metric is None:

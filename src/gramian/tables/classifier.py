@@ -128,8 +128,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     ) -> Self:
         """Fit to the rows of a table and class labels y (n,); a row source may bring its own y.
 
-        X, sample_weight, groups and time as in :meth:`gramian.TabularRegressor.fit`; each class needs a row
-        of weight > 0.
+        X, sample_weight, groups and time as in :meth:`gramian.TabularRegressor.fit`. A class whose rows all
+        have weight 0 stays in ``classes_``, and is never the likeliest.
         """
         with all_or_nothing(self), self._timed():
             y = own_target(X, y)
@@ -146,9 +146,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
 
             X, weights, numbers = self._in_time(X, weights, numbers, until, rng, classes)
             if numbers is not None:
-                targets.weights(None, sample_weight)  # refuses a class without a row of weight above 0
                 labels = targets.classes[targets.codes(slice(0, n_given))[numbers]]
-                targets = ClassTargets(labels, len(numbers))
+                targets = ClassTargets(labels, len(numbers), targets.classes)
             self.classes_, n, holdout = targets.classes, targets.shape[0], holdout.taken(numbers)
             own_weights, weights = weights, relative_weights(targets.weights(self.class_weight, weights))
             rows = self._learn_columns(X, own_weights, rng, groups)

@@ -60,8 +60,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     Parameters
     ----------
     kernel : str or tuple of str, default="auto"
-        "laplacian" (for steps along single columns), "exponential", "gaussian" (for smooth targets), a tuple
-        of those to compare, or "auto" to compare all.
+        "laplacian" (for steps along single columns), "exponential", "gaussian" or "rbf" (for smooth targets),
+        a tuple of those to compare, or "auto" to compare all.
     metric : {"auto", "diagonal", "full"} or None, default="auto"
         Forms of M to compare with M = 1: a scale for each column, or a matrix that mixes columns (only with
         Euclidean kernels, up to 500 encoded columns). "auto" compares both; None learns no metric.

@@ -26,6 +26,8 @@ from gramian.metric.outer_product import Differentiable, outer_product
 
 #: Powers (p, q) of exp(−‖x − z‖_p^q / L^q) for each kernel name.
 POWERS = {"laplacian": (1.0, 1.0), "exponential": (2.0, 1.0), "gaussian": (2.0, 2.0)}
+#: Other names of these kernels, as other estimators take them.
+SYNONYMS = {"matern12": "exponential", "rbf": "gaussian"}
 #: Largest number of rows at which gradients are taken. Chosen by hand.
 GRADIENT_ROWS = 500
 

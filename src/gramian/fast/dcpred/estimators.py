@@ -21,7 +21,6 @@ from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
-from gramian.exceptions import InputError
 from gramian.fast.dcpred.fitting import LEARNED, DCPredModel, fit_dcpred
 from gramian.fast.dcpred.parameters import DCPredParameters
 
@@ -155,8 +154,6 @@ class DCPredClassifier(Classifier, KernelEstimator):
             parameters = DCPredParameters.of(self, positive_number("C", self.C), phases=phases)
             y = own_target(X, y)
             rows = labelled_classes(self._fit_rows(X, y), y, sample_weight, self.class_weight)
-            if rows.weights is not None and not rows.weights.any():
-                raise InputError("The weights of all rows are zero; at least one row must count.")
             targets, q = rows.targets, rows.n_outputs
             codes = np.concatenate([targets.codes(s) for s in row_slices(rows.n, PREDICT_ROWS)])
             numbers = np.arange(1, 2) if q == 1 else np.arange(q)

@@ -151,7 +151,7 @@ def climb(
     """
     u = np.zeros(len(y))
     total, offsets = SolutionWork(), np.zeros(0)
-    least = NEGLECTED_SHARE * settings.tol / float(most.sum())
+    least = NEGLECTED_SHARE * settings.tol / (float(most.sum()) or 1.0)  # 0 without rows: nothing to neglect
     component = np.zeros(len(y), np.intp)
     if len(levels) > 1:
         component = separate(gram.rows, gram.kernel, levels[0], least)
