@@ -18,7 +18,7 @@ from gramian._files import complete_file
 from gramian.cli import compare as comparison
 from gramian.cli import table_plan, table_training, training
 from gramian.cli.answers import check_answers, set_threads
-from gramian.cli.opening import all_targets, rows_for, training_rows
+from gramian.cli.opening import all_targets, columns_beside, rows_for, training_rows
 from gramian.cli.options import (
     CellOptions,
     Memory,
@@ -102,12 +102,20 @@ def fit(
         refuse_output_over_input("--out", out, *files_of(train_file, target))
         clock = Clock()
         until = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
-        rows = training_rows(train_file, target, as_table=tables, memory=settings.memory, cells=settings)
+        rows = training_rows(
+            train_file,
+            target,
+            as_table=tables,
+            memory=settings.memory,
+            cells=settings,
+            beside=settings.beside.values(),
+        )
+        beside = columns_beside(train_file, settings)
         clock.lap("read")
         if isinstance(rows, StoredTable):
-            outcome = table_training.train(rows, settings, until)
+            outcome = table_training.train(rows, settings, beside, until)
         else:
-            outcome = training.train(rows, settings)
+            outcome = training.train(rows, settings, beside.get("sample_weight"))
         name = rows.target.name if rows.target is not None else ""
         notes = {"task": outcome.task, "target": name, "held out": outcome.held_out_text}
         if settings.missing:
@@ -120,7 +128,7 @@ def fit(
 
 
 @app.command()
-@taking(CellOptions, "text")
+@taking(CellOptions, "text", "drop")
 def predict(
     model_file: ModelFile,
     rows_file: Annotated[
@@ -164,7 +172,14 @@ def plan(
     """Print the sizes and bytes that a fit would take, without fitting."""
     with report_errors(traceback):
         settings, tables = check_settings(settings, train_file)
-        rows = training_rows(train_file, target, as_table=tables, memory=settings.memory, cells=settings)
+        rows = training_rows(
+            train_file,
+            target,
+            as_table=tables,
+            memory=settings.memory,
+            cells=settings,
+            beside=settings.beside.values(),
+        )
         y = all_targets(rows)
         found, reason = find_task(y, settings.task)
         what = "columns" if tables else "features"
@@ -184,7 +199,7 @@ def plan(
 
 
 @app.command()
-@taking(CellOptions, "text")
+@taking(CellOptions, "text", "drop")
 def report(
     model_file: Annotated[
         Path, typer.Argument(help="Model file written by fit or gramian.save.", show_default=False)

@@ -67,7 +67,7 @@ def print_outcome(outcome: Outcome, out: Path) -> None:
         *outcome.facts,
     ]
     if outcome.scores:
-        facts.append(("held out", f"{outcome.n_held:,} rows"))
+        facts.append(("held out", f"{outcome.n_held:,} rows{outcome.how_held}"))
         for name, value in outcome.scores.items():
             simple = "mean" if outcome.task == "regression" else "most frequent class"
             facts.append((f"  {name}", f"{number(value)} ({simple}: {number(outcome.baseline[name])})"))
