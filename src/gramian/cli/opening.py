@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from gramian._budget import parse_bytes
 from gramian._typing import Array
 from gramian.cli.options import CellOptions
+from gramian.cli.pipes import is_pipe
 from gramian.cli.report import say
 from gramian.cli.settings import TrainingOptions
 from gramian.data.arrow import labels, listed
@@ -84,6 +85,18 @@ def columns_beside(path: Path, settings: TrainingOptions) -> dict[str, Array]:
     found = {parameter: labels(columns.column(name)) for parameter, name in named.items()}
     weights = checked_weights(found.get("sample_weight"), n)
     return found if weights is None else found | {"sample_weight": weights}
+
+
+def kept_columns(path: Path, keep: Collection[str], cells: CellOptions, out: Path) -> StoredTable | None:
+    """Open the columns that are written beside predictions; from CSV to CSV their cells stay as they are."""
+    if not keep:
+        return None
+    if not file_format(path).columns:
+        raise InputError(f"{path} names no columns to --keep. Leave it out, or pass rows as CSV or Parquet.")
+    names = tuple(dict.fromkeys(keep))
+    as_text = file_format(path) is CSV and (is_pipe(out) or file_format(out) is CSV)
+    choice = FileOptions(columns=names, text=names if as_text else (), keep_bytes=PREDICTED_BYTES)
+    return open_table(path, cells.applied(choice))
 
 
 def _print_findings(path: Path, rows: Opened) -> Opened:

@@ -46,7 +46,7 @@ def pyarrow_package() -> Any:
 
 
 @contextmanager
-def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str, Array]], None]]:
+def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str, Array | Column]], None]]:
     """Yield a function that writes named columns block by block, as Parquet or CSV depending on ``path``."""
     pa = pyarrow_package()
     packed, parquet = path.name.lower().endswith(".gz"), path.name.lower().endswith(".parquet")
@@ -54,14 +54,16 @@ def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str,
     # Unlike Arrow's own stream, this one leaves the file open at the end.
     with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) if packed else nullcontext(file) as stream:
 
-        def write(columns: Mapping[str, Array]) -> None:
+        def write(columns: Mapping[str, Array | Column]) -> None:
             nonlocal writer
             # Arrow's CSV has "true", which most files that labels are read from do not: pandas writes "True".
             arrays = {
-                name: values.astype(str) if values.dtype.kind == "b" and not parquet else values
+                name: pa.array(values.astype(str) if values.dtype.kind == "b" and not parquet else values)
+                if isinstance(values, np.ndarray)
+                else values
                 for name, values in columns.items()
             }
-            table = pa.table({name: pa.array(values) for name, values in arrays.items()})
+            table = pa.table(arrays)
             if writer is None:
                 tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
                 options = pa.csv.WriteOptions(delimiter="\t" if tabs else ",")
