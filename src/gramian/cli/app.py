@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
@@ -18,7 +19,7 @@ from gramian._files import complete_file
 from gramian.cli import compare as comparison
 from gramian.cli import table_plan, table_training, training
 from gramian.cli.answers import check_answers, set_threads
-from gramian.cli.opening import all_targets, rows_for, training_rows
+from gramian.cli.opening import all_targets, columns_beside, kept_columns, rows_for, training_rows
 from gramian.cli.options import (
     CellOptions,
     Memory,
@@ -32,6 +33,7 @@ from gramian.cli.options import (
 )
 from gramian.cli.outcome import Clock, number
 from gramian.cli.outputs import files_of, refuse_output_over_input
+from gramian.cli.pipes import data_output, readable
 from gramian.cli.prediction import predict_file
 from gramian.cli.report import (
     on_terminal,
@@ -97,17 +99,25 @@ def fit(
     scaling. An option that belongs to plain kernel ridge regression, or a file of arrays, selects that
     instead.
     """
-    with report_errors(traceback):
+    with report_errors(traceback), readable(train_file) as train_file:
         settings, tables = check_settings(replace(settings, verbose=on_terminal()), train_file)
         refuse_output_over_input("--out", out, *files_of(train_file, target))
         clock = Clock()
         until = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
-        rows = training_rows(train_file, target, as_table=tables, memory=settings.memory, cells=settings)
+        rows = training_rows(
+            train_file,
+            target,
+            as_table=tables,
+            memory=settings.memory,
+            cells=settings,
+            beside=settings.beside.values(),
+        )
+        beside = columns_beside(train_file, settings)
         clock.lap("read")
         if isinstance(rows, StoredTable):
-            outcome = table_training.train(rows, settings, until)
+            outcome = table_training.train(rows, settings, beside, until)
         else:
-            outcome = training.train(rows, settings)
+            outcome = training.train(rows, settings, beside.get("sample_weight"))
         name = rows.target.name if rows.target is not None else ""
         notes = {"task": outcome.task, "target": name, "held out": outcome.held_out_text}
         if settings.missing:
@@ -120,7 +130,7 @@ def fit(
 
 
 @app.command()
-@taking(CellOptions, "text")
+@taking(CellOptions, "text", "drop")
 def predict(
     model_file: ModelFile,
     rows_file: Annotated[
@@ -128,7 +138,10 @@ def predict(
     ],
     out: Annotated[
         Path,
-        typer.Option(help="File to write: .csv, .tsv, .csv.gz, .parquet or .npz; replaced if it exists."),
+        typer.Option(
+            help="File to write: .csv, .tsv, .csv.gz, .parquet or .npz, replaced if it exists; - is the "
+            "standard output."
+        ),
     ],
     *,
     coverage: Annotated[
@@ -138,21 +151,29 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add the probability of each class.")
     ] = False,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="A column to write beside the predictions, such as an id; may be repeated."),
+    ] = None,
     threads: Threads = None,
     settings: CellOptions,
     traceback: Traceback = False,
 ) -> None:
     """Predict every row of a file; if the file has the target, print the score."""
-    with report_errors(traceback):
-        check_writable(out)
-        refuse_output_over_input("--out", out, model_file, rows_file)
+    with report_errors(traceback), readable(rows_file) as rows_file, data_output(out) as stream:
+        if stream is None:
+            check_writable(out)
+            refuse_output_over_input("--out", out, model_file, rows_file)
         model, notes = load(model_file), describe(model_file)["notes"]
         last = model[-1] if isinstance(model, Pipeline) else model
         check_answers(model, coverage, probabilities)
         set_threads(last, threads)
+        kept = kept_columns(rows_file, keep or (), settings, out)
         rows = rows_for(rows_file, model, notes, settings, None)
-        scored = predict_file(model, rows, out, coverage=coverage, probabilities=probabilities)
-        say(f"Wrote {rows.shape[0]:,} predictions to {out}")
+        scored = predict_file(
+            model, rows, out, coverage=coverage, probabilities=probabilities, kept=kept, stream=stream
+        )
+        say(f"Wrote {rows.shape[0]:,} predictions to {out if stream is None else 'the standard output'}")
         scored.print(classes=hasattr(last, "classes_"))
 
 
@@ -162,9 +183,16 @@ def plan(
     train_file: TrainFile, target: Target = None, *, settings: TrainingOptions, traceback: Traceback = False
 ) -> None:
     """Print the sizes and bytes that a fit would take, without fitting."""
-    with report_errors(traceback):
+    with report_errors(traceback), readable(train_file) as train_file:
         settings, tables = check_settings(settings, train_file)
-        rows = training_rows(train_file, target, as_table=tables, memory=settings.memory, cells=settings)
+        rows = training_rows(
+            train_file,
+            target,
+            as_table=tables,
+            memory=settings.memory,
+            cells=settings,
+            beside=settings.beside.values(),
+        )
         y = all_targets(rows)
         found, reason = find_task(y, settings.task)
         what = "columns" if tables else "features"
@@ -184,7 +212,7 @@ def plan(
 
 
 @app.command()
-@taking(CellOptions, "text")
+@taking(CellOptions, "text", "drop")
 def report(
     model_file: Annotated[
         Path, typer.Argument(help="Model file written by fit or gramian.save.", show_default=False)
@@ -199,7 +227,7 @@ def report(
     traceback: Traceback = False,
 ) -> None:
     """Print what a model file holds and how good the model is; --html writes it as a page with pictures."""
-    with report_errors(traceback):
+    with report_errors(traceback), readable(data) if data is not None else nullcontext() as data:
         if html is not None:
             check_drawing()
         refuse_output_over_input("--html", html, model_file, *files_of(data, target))
@@ -243,7 +271,7 @@ def compare(
     traceback: Traceback = False,
 ) -> None:
     """Fit gramian, Nystroem and gradient boosting in the same time, and compare their errors."""
-    with report_errors(traceback):
+    with report_errors(traceback), readable(train_file) as train_file:
         parse_bytes(memory)
         refuse_output_over_input("--json", json, *files_of(train_file, target))
         as_table = file_format(train_file).columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +13,10 @@ from sklearn.pipeline import Pipeline
 from gramian._budget import parse_bytes
 from gramian._typing import Array
 from gramian.cli.options import CellOptions
+from gramian.cli.pipes import is_pipe
 from gramian.cli.report import say
-from gramian.data.arrow import listed
+from gramian.cli.settings import TrainingOptions
+from gramian.data.arrow import labels, listed
 from gramian.data.cells import CATEGORY, NUMERIC
 from gramian.data.file_formats import CSV, file_format
 from gramian.data.file_options import FileOptions
@@ -22,6 +24,7 @@ from gramian.data.names import shown_names
 from gramian.data.opening import open_numbers, open_storage, open_table
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable
+from gramian.estimator.sample_weights import checked_weights
 from gramian.exceptions import InputError
 from gramian.tables.serving import TableServer
 
@@ -33,16 +36,32 @@ PREDICTED_BYTES = 1 << 28
 
 
 def training_rows(
-    path: Path, target: str | None, *, as_table: bool, memory: str, cells: CellOptions
+    path: Path,
+    target: str | None,
+    *,
+    as_table: bool,
+    memory: str,
+    cells: CellOptions,
+    beside: Collection[str] = (),
 ) -> Opened:
     """Open rows with a target: as numbers, or as a table with columns of any type.
 
     Rows that take at most ``memory`` stay in memory once they are read; of a larger file only the rows
-    in use do.
+    in use do. The columns ``beside`` are no features.
 
     Raises ``InputError`` if the file gives no target, or more than one.
     """
-    choice = cells.applied(FileOptions(target, floats=True, keep_bytes=parse_bytes(memory)))
+    drop = tuple(dict.fromkeys(beside))
+    choice = cells.applied(FileOptions(target, drop=drop, floats=True, keep_bytes=parse_bytes(memory)))
+    if choice.drop and not file_format(path).columns:
+        raise InputError(
+            f"{path} names no columns, so that --drop, --groups, --time and --weight cannot be used. Leave "
+            "them out, or store the rows as CSV or Parquet."
+        )
+    if target in choice.drop:
+        raise InputError(
+            f"{target!r} is named by --target and by --drop, --groups, --time or --weight. Name it once."
+        )
     rows: Opened = open_table(path, choice) if as_table else open_numbers(path, choice)
     found = rows.target
     if found is None:
@@ -52,6 +71,32 @@ def training_rows(
     if found.ndim != 1:
         raise InputError(f"{path}: the target has shape {found.shape}. Store one number a row, shape (n,).")
     return _print_findings(path, rows)
+
+
+def columns_beside(path: Path, settings: TrainingOptions) -> dict[str, Array]:
+    """Return the columns given beside the rows as arguments of ``fit``: groups, time, sample_weight."""
+    named = settings.beside
+    if not named:
+        return {}
+    cells = replace(settings, drop=None)
+    table = open_table(path, cells.applied(FileOptions(columns=tuple(dict.fromkeys(named.values())))))
+    n = table.shape[0]
+    columns = table.columns(slice(0, n))
+    found = {parameter: labels(columns.column(name)) for parameter, name in named.items()}
+    weights = checked_weights(found.get("sample_weight"), n)
+    return found if weights is None else found | {"sample_weight": weights}
+
+
+def kept_columns(path: Path, keep: Collection[str], cells: CellOptions, out: Path) -> StoredTable | None:
+    """Open the columns that are written beside predictions; from CSV to CSV their cells stay as they are."""
+    if not keep:
+        return None
+    if not file_format(path).columns:
+        raise InputError(f"{path} names no columns to --keep. Leave it out, or pass rows as CSV or Parquet.")
+    names = tuple(dict.fromkeys(keep))
+    as_text = file_format(path) is CSV and (is_pipe(out) or file_format(out) is CSV)
+    choice = FileOptions(columns=names, text=names if as_text else (), keep_bytes=PREDICTED_BYTES)
+    return open_table(path, cells.applied(choice))
 
 
 def _print_findings(path: Path, rows: Opened) -> Opened:

@@ -34,7 +34,7 @@ TrainFile = Annotated[
 
 @dataclass(frozen=True)
 class CellOptions:
-    """How the cells of CSV files are read."""
+    """How the columns and cells of files are read."""
 
     text: Annotated[
         list[str] | None,
@@ -51,10 +51,15 @@ class CellOptions:
         str | None, typer.Option(help="For CSV: encoding, such as latin-1; UTF-8 by default.")
     ] = None
 
+    drop: Annotated[
+        list[str] | None, typer.Option(help="A column to leave out, such as an id; may be repeated.")
+    ] = None
+
     def applied(self, choice: FileOptions) -> FileOptions:
         """Return a choice with these options."""
         return replace(
             choice,
+            drop=(*choice.drop, *(self.drop or ())),
             text=(*choice.text, *(self.text or ())),
             missing=(*choice.missing, *(self.missing or ())),
             sep=self.sep,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian._typing import Array
+from gramian._typing import Array, IntArray
 from gramian.compression.plan import Plan
 from gramian.reporting.scores import scores, trivial
 
@@ -26,15 +26,24 @@ class Outcome:
     plan: Plan | None = None  #: plan of the last fit
     on_all_rows: bool = True  #: whether the model was fitted on the held-out rows too, after the score
     n_held: int = 0
+    how_held: str = ""  #: which rows were held out, where they are not random ones
     scores: dict[str, float] = field(default_factory=dict)
     baseline: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def judge(self, y: Array, predicted: Array, y_train: Array) -> None:
-        """Store the scores of held-out rows, and those of a model without features."""
-        self.n_held = len(y)
-        self.scores = scores(self.task, y, predicted)
-        self.baseline = scores(self.task, y, trivial(self.task, y_train, len(y)))
+    def judge(
+        self, y: Array, predicted: Array, used: IntArray, held: IntArray, weights: Array | None = None
+    ) -> None:
+        """Store the scores of held-out rows, and those of a model without features.
+
+        y : the targets of all rows, of which those with the numbers ``used`` trained the model; ``predicted``
+        are those of the rows ``held``.
+        """
+        w, w_held = (None, None) if weights is None else (weights[used], weights[held])
+        simple = trivial(self.task, y[used], len(held), w)
+        self.n_held = len(held)
+        self.scores = scores(self.task, y[held], predicted, w_held)
+        self.baseline = scores(self.task, y[held], simple, w_held)
 
     @property
     def held_out_text(self) -> str:
@@ -43,7 +52,7 @@ class Outcome:
             return ""
         texts = ", ".join(f"{name} {number(value)}" for name, value in self.scores.items())
         when = "before the fit to all rows" if self.on_all_rows else "on which the model was not fitted"
-        return f"{texts} on {self.n_held:,} rows, {when}"
+        return f"{texts} on {self.n_held:,} rows{self.how_held}, {when}"
 
 
 def number(value: float) -> str:

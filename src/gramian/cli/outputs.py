@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gramian._files import check_replaceable
+from gramian.cli.pipes import refuse_pipe
 from gramian.data.stored_file import find_files
 from gramian.exceptions import InputError
 
@@ -21,6 +22,7 @@ def refuse_output_over_input(option: str, out: Path | None, *read: Path | str | 
     """
     if out is None:
         return
+    refuse_pipe(option, out)
     check_replaceable(out)
     for path in read:
         if path is None:

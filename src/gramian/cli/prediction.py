@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from gramian._typing import Array
 from gramian.cli.answers import answers
 from gramian.cli.opening import Opened
 from gramian.cli.report import print_scores, say
+from gramian.data.arrow import column_writer
+from gramian.data.stored_table import StoredTable
 from gramian.data.writing import prediction_file
 from gramian.exceptions import InputError
 from gramian.reporting.rows import blocks
@@ -21,14 +23,31 @@ if TYPE_CHECKING:
 
 
 def predict_file(
-    model: BaseEstimator, rows: Opened, out: Path, *, coverage: float | None, probabilities: bool
+    model: BaseEstimator,
+    rows: Opened,
+    out: Path,
+    *,
+    coverage: float | None,
+    probabilities: bool,
+    kept: StoredTable | None = None,
+    stream: BinaryIO | None = None,
 ) -> Scored:
-    """Write the predictions of all rows to a file; return the data to score them."""
+    """Write the predictions of all rows to a file, or as CSV to a stream; return the data to score them.
+
+    The columns of ``kept``, whose rows are the same, are written in front of them.
+    """
     scored = Scored(rows)
-    with prediction_file(out) as write:
+    with prediction_file(out) if stream is None else column_writer(stream, out) as write:
         for where, block in blocks(rows):
             columns = answers(model, block, coverage=coverage, probabilities=probabilities)
-            write(columns)
+            beside = {} if kept is None else dict(zip(kept.storage.columns, kept.columns(where).columns))
+            if both := columns.keys() & beside:
+                raise InputError(
+                    f"--keep {both.pop()} has the name of a column of predictions. Rename it in the file."
+                )
+            write(beside | columns)
+            if stream is not None:
+                stream.flush()
             scored.add(where, columns["prediction"])
     return scored
 

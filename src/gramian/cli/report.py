@@ -14,6 +14,7 @@ from rich.console import Console
 
 from gramian._budget import format_bytes
 from gramian.cli.outcome import Outcome, number
+from gramian.cli.pipes import without_copies
 from gramian.exceptions import GramianError, printable
 from gramian.summary import Summary
 from gramian.summary.terminal import facts_table, renderable
@@ -30,23 +31,29 @@ def report_errors(traceback: bool) -> Iterator[None]:
         # The score and the last fit may warn about the same column.
         if str(message) not in said:
             said.add(str(message))
-            typer.echo(printable(f"Warning: {message}"), err=True)
+            typer.echo(_shown(f"Warning: {message}"), err=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = show_once  # type: ignore[assignment]
         try:
             yield
+        except BrokenPipeError:  # as "| head" makes: Typer ends without a word
+            raise
         # OSError covers a folder without write permission and a full disk.
         except (GramianError, ValueError, OSError) as error:
             if traceback:
                 raise
-            typer.echo(printable(f"Error: {error}"), err=True)
+            typer.echo(_shown(f"Error: {error}"), err=True)
             raise typer.Exit(1) from None
 
 
 def say(text: str) -> None:
     """Print a line literally, so that file and column names are not read as markup."""
-    Console().print(printable(text), markup=False, highlight=False, soft_wrap=True)
+    Console().print(_shown(text), markup=False, highlight=False, soft_wrap=True)
+
+
+def _shown(text: str) -> str:
+    return printable(without_copies(text))
 
 
 def on_terminal() -> bool:
@@ -67,7 +74,7 @@ def print_outcome(outcome: Outcome, out: Path) -> None:
         *outcome.facts,
     ]
     if outcome.scores:
-        facts.append(("held out", f"{outcome.n_held:,} rows"))
+        facts.append(("held out", f"{outcome.n_held:,} rows{outcome.how_held}"))
         for name, value in outcome.scores.items():
             simple = "mean" if outcome.task == "regression" else "most frequent class"
             facts.append((f"  {name}", f"{number(value)} ({simple}: {number(outcome.baseline[name])})"))

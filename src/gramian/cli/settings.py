@@ -65,6 +65,15 @@ class TrainingOptions(CellOptions):
         list[str] | None,
         typer.Option(help="For tables: a numeric column that holds category codes; may be repeated."),
     ] = None
+    groups: Annotated[
+        str | None,
+        typer.Option(help="For tables: a column that says which rows belong together, such as a patient."),
+    ] = None
+    time: Annotated[
+        str | None,
+        typer.Option(help="For tables: a column of times, if new rows are later than all of these."),
+    ] = None
+    weight: Annotated[str | None, typer.Option(help="A column of weights: how much each row counts.")] = None
     gamma: Annotated[float | None, typer.Option(help=f"Kernel parameter. {PLAIN}")] = None
     alpha: Annotated[float | None, typer.Option(help=f"Ridge penalty. {PLAIN}")] = None
     approximation: Annotated[str, typer.Option(help=f"exact, multiresolution, meka and others. {PLAIN}")] = (
@@ -83,6 +92,12 @@ class TrainingOptions(CellOptions):
     seed: Seed = 0
     threads: Threads = None
     verbose: bool = False
+
+    @property
+    def beside(self) -> dict[str, str]:
+        """The columns that are given beside the rows, by the names of the parameters of ``fit``."""
+        named = {"groups": self.groups, "time": self.time, "sample_weight": self.weight}
+        return {parameter: column for parameter, column in named.items() if column is not None}
 
 
 def for_tables(settings: TrainingOptions, path: Path) -> bool:
@@ -124,6 +139,9 @@ def _table(settings: TrainingOptions) -> Iterator[str]:
         yield "--metric"
     if settings.categorical:
         yield "--categorical"
+    for name, value in (("groups", settings.groups), ("time", settings.time)):
+        if value is not None:
+            yield f"--{name}"
     if settings.time_limit is not None:
         yield "--time-limit"
 

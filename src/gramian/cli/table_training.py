@@ -6,10 +6,12 @@ import math
 import time
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from gramian._typing import Array
 from gramian.cli.opening import all_targets
 from gramian.cli.outcome import Clock, Outcome
 from gramian.cli.settings import TrainingOptions
@@ -20,6 +22,7 @@ from gramian.reporting.rows import take_rows
 from gramian.reporting.scores import REGRESSION
 from gramian.tables import TableColumns
 from gramian.tables.classifier import TabularClassifier
+from gramian.tables.holdout import HoldOut
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.training.time import Pace
 
@@ -48,8 +51,12 @@ def estimator(task: str, settings: TrainingOptions) -> TabularRegressor | Tabula
     )
 
 
-def train(table: StoredTable, settings: TrainingOptions, until: float = math.inf) -> Outcome:
+def train(
+    table: StoredTable, settings: TrainingOptions, beside: Mapping[str, Array], until: float = math.inf
+) -> Outcome:
     """Fit to the rows that are not held out and score the others, then fit to all rows.
+
+    beside : groups, time and sample_weight of the rows, as far as they are given.
 
     The second fit keeps the kernel, metric, scaling and target transformation that the first one chose; its
     search covers only bandwidth and penalty. ``until`` is when to end, on the clock of
@@ -60,14 +67,21 @@ def train(table: StoredTable, settings: TrainingOptions, until: float = math.inf
     task, reason = find_task(found, settings.task)
     y = prepared_target(found, task)
     model = estimator(task, settings)
+    weights = beside.get("sample_weight")
+    holdout = HoldOut.of(table, beside.get("groups"), beside.get("time"))
     n_rows, n_features = table.shape
     outcome = Outcome(model, task, reason, n_rows, n_features, seconds=clock.seconds)
     if settings.holdout > 0:
-        used, held = map(np.sort, split_order(y, task, settings.holdout, settings.seed))
+        order = split_order(y, task, settings.holdout, settings.seed, weights, holdout)
+        used, held = map(np.sort, order)
         began = time.perf_counter()
         _hold_to(model, pace.part(SCORE_TIME))
-        model.fit(take_rows(table, used), y[used])
-        outcome.judge(y[held], model.predict(take_rows(table, held)), y[used])
+        model.fit(take_rows(table, used), y[used], **{name: each[used] for name, each in beside.items()})
+        outcome.judge(y, model.predict(take_rows(table, held)), used, held, weights)
+        if settings.groups is not None:
+            outcome.how_held = f", whole groups of {settings.groups!r}"
+        if settings.time is not None:
+            outcome.how_held = f", the latest by {settings.time!r}"
         searched = search_text(model)
         clock.lap("search and held-out score")
         outcome.on_all_rows = pace.left >= LEAST_SHARE * (time.perf_counter() - began)
@@ -75,7 +89,7 @@ def train(table: StoredTable, settings: TrainingOptions, until: float = math.inf
         if settings.holdout > 0:
             model.set_params(**choice(model))
         _hold_to(model, pace)
-        model.fit(table, y)
+        model.fit(table, y, **beside)
         clock.lap("fit on all rows")
         if settings.holdout == 0:
             searched = search_text(model)

@@ -10,6 +10,7 @@ from gramian.data.arrow import is_number
 from gramian.data.cells import MARKERS, is_code
 from gramian.exceptions import InputError
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION
+from gramian.tables.holdout import HoldOut
 
 #: Whole numbers with at most this many distinct values are treated as classes. Chosen by hand.
 MOST_CLASSES = 20
@@ -55,18 +56,25 @@ def prepared_target(y: Array, task: str) -> Array:
     return y.astype(np.int64) if exact else y
 
 
-def split_order(y: Array, task: str, share: float, seed: int) -> tuple[IntArray, IntArray]:
+def split_order(
+    y: Array, task: str, share: float, seed: int, weights: Array | None = None, holdout: HoldOut | None = None
+) -> tuple[IntArray, IntArray]:
     """Return the numbers of the training rows and of the held-out rows, each in random order.
 
-    Each class keeps its share if the held-out part has room for every class.
+    Each class keeps its share if the held-out part has room for every class. Rows of weight 0 are in
+    neither. ``holdout`` may hold out whole groups, or the latest rows.
     """
-    n = len(y)
+    counted = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)
+    n, y = len(counted), y[counted]
     if n < 10:
         raise InputError(f"{n} rows are too few to hold out a part of them. Pass --holdout 0.")
+    if holdout is not None and not holdout.random:
+        held = holdout.held(counted, int(n * share), np.random.default_rng(seed))
+        return np.setdiff1d(counted, held), held
     strata = None
     if task == CLASSIFICATION:
         counts = np.unique(y, return_counts=True)[1]
         room = min(int(n * share), n - int(np.ceil(n * share)))
         strata = y if counts.min() >= 2 and len(counts) <= room else None
-    train, test = train_test_split(np.arange(n), test_size=share, random_state=seed, stratify=strata)
+    train, test = train_test_split(counted, test_size=share, random_state=seed, stratify=strata)
     return train, test

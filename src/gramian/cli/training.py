@@ -24,6 +24,7 @@ from gramian.data.source import RowSource, as_source
 from gramian.data.stored_source import StoredSource
 from gramian.estimator.answers import class_labels
 from gramian.estimator.fitting import remove
+from gramian.estimator.sample_weights import relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel, Polynomial
@@ -78,7 +79,9 @@ def usual_gamma(kernel: str, X: RowSource, rng: np.random.Generator) -> float | 
     return 1.0 / (factor * typical**power)
 
 
-def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: str) -> ChosenParameters:
+def choose(
+    settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: str, weights: Array | None = None
+) -> ChosenParameters:
     """Choose the parameters that were not given, by exact kernel ridge regression on at most 2,000 rows.
 
     They are scored on at most 1,000 other rows; of equal scores the smoothest model wins. Time
@@ -96,7 +99,7 @@ def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: st
     n = min(source.shape[0], SEARCH_TRAIN + SEARCH_TEST, most)
     n_test = min(SEARCH_TEST, n // 3)
     drawn = rng.choice(source.shape[0], n, replace=False)
-    X, y = source.take(drawn), y[drawn]
+    X, y, weights = source.take(drawn), y[drawn], np.ones(n) if weights is None else weights[drawn]
     split = Split(np.arange(n_test, n), np.arange(n_test))
     if n_test < 2 or (task == CLASSIFICATION and len(np.unique(y[split.train])) < 2):
         # With too few rows, or only one class, a search would tell nothing.
@@ -104,7 +107,7 @@ def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: st
 
     def judge(split: Split, gamma: float | None) -> tuple[float, float]:
         return _best_alpha(
-            resolve_kernel(kernel, n_features=X.shape[1], gamma=gamma), X, y, task, split, alphas
+            resolve_kernel(kernel, n_features=X.shape[1], gamma=gamma), X, y, weights, task, split, alphas
         )
 
     found = search(split, [gammas], judge)
@@ -118,7 +121,7 @@ def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: st
 
 
 def _best_alpha(
-    k: Kernel, X: Rows, y: Array, task: str, split: Split, alphas: list[float]
+    k: Kernel, X: Rows, y: Array, weights: Array, task: str, split: Split, alphas: list[float]
 ) -> tuple[float, float]:
     """Return the smallest error of exact kernel ridge regression on held-out rows, and its alpha.
 
@@ -126,21 +129,21 @@ def _best_alpha(
     """
     train, held, n = split.train, split.held_out, len(split.train)
     targets: Targets = (ClassTargets if task == CLASSIFICATION else NumberTargets)(y[train], n)
-    shift = targets.mean(None)
+    shift = targets.mean(weights[train])
     right = targets[slice(0, n)] - shift
     across = k(X[held], X[train], dtype=np.float64)
 
     def judge(gram: FloatArray, alpha: float) -> tuple[float, None]:
-        shifted = gram + alpha * np.eye(n)
+        shifted = gram + np.diag(alpha / weights[train])
         try:
-            weights = la.solve(shifted, right, assume_a="pos", overwrite_a=True, check_finite=False)
+            coefficients = la.solve(shifted, right, assume_a="pos", overwrite_a=True, check_finite=False)
         except la.LinAlgError:
             return np.inf, None
-        values: Float64Array = across @ weights + shift
+        values: Float64Array = across @ coefficients + shift
         predicted: Array = values[:, 0]
         if isinstance(targets, ClassTargets):
             predicted = class_labels(values, targets.classes)
-        return -score_of(task, y[held], predicted), None
+        return -score_of(task, y[held], predicted, weights[held]), None
 
     best = search(k(X[train], dtype=np.float64), [alphas], judge).best
     return (np.inf, np.nan) if best is None else (best.error, best.candidate)
@@ -167,7 +170,7 @@ def estimator(
     )
 
 
-def train(rows: StoredSource, settings: TrainingOptions) -> Outcome:
+def train(rows: StoredSource, settings: TrainingOptions, weights: Array | None = None) -> Outcome:
     """Scale, choose parameters, score on held-out rows, and fit on all rows.
 
     Mean, deviation and parameters come from the rows that are not held out, so that nothing has seen the rows
@@ -176,25 +179,29 @@ def train(rows: StoredSource, settings: TrainingOptions) -> Outcome:
     clock = Clock()
     found = all_targets(rows)
     task, reason = find_task(found, settings.task)
-    y, used = prepared_target(found, task), np.arange(len(found))
+    y, weights = prepared_target(found, task), relative_weights(weights)
+    used = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)
     held = used[:0]
     if settings.holdout > 0:
-        used, held = map(np.sort, split_order(y, task, settings.holdout, settings.seed))
-    seen = moments(take_rows(rows, used) if len(held) else rows) if settings.standardize else None
+        used, held = map(np.sort, split_order(y, task, settings.holdout, settings.seed, weights))
+    own = None if weights is None else weights[used]
+    seen = (
+        moments(take_rows(rows, used) if len(used) < len(y) else rows, own) if settings.standardize else None
+    )
     source: RowSource = rows if seen is None else map_rows(rows, Scaler.of(seen))
-    first = take_rows(source, used) if len(held) else source
+    first = take_rows(source, used) if len(used) < len(y) else source
     clock.lap("prepare")
-    choice = choose(settings, first, y[used], task)
+    choice = choose(settings, first, y[used], task, own)
     clock.lap("search")
     model = estimator(task, settings, choice)
     outcome = Outcome(model, task, reason, *rows.shape, seconds=clock.seconds)
     if len(held):
-        model.fit(first, y[used])
+        model.fit(first, y[used], own)
         with named_columns():
             predicted = by_blocks(model.predict, take_rows(source, held))
-        outcome.judge(y[held], predicted, y[used])
+        outcome.judge(y, predicted, used, held, weights)
         clock.lap("held-out score")
-    model.fit(source, y)
+    model.fit(source, y, weights)
     clock.lap("fit on all rows")
     outcome.facts, outcome.plan = _facts(model, choice), model.plan_
     if seen is not None:

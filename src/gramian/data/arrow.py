@@ -46,7 +46,7 @@ def pyarrow_package() -> Any:
 
 
 @contextmanager
-def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str, Array]], None]]:
+def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str, Array | Column]], None]]:
     """Yield a function that writes named columns block by block, as Parquet or CSV depending on ``path``."""
     pa = pyarrow_package()
     packed, parquet = path.name.lower().endswith(".gz"), path.name.lower().endswith(".parquet")
@@ -54,14 +54,16 @@ def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str,
     # Unlike Arrow's own stream, this one leaves the file open at the end.
     with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) if packed else nullcontext(file) as stream:
 
-        def write(columns: Mapping[str, Array]) -> None:
+        def write(columns: Mapping[str, Array | Column]) -> None:
             nonlocal writer
             # Arrow's CSV has "true", which most files that labels are read from do not: pandas writes "True".
             arrays = {
-                name: values.astype(str) if values.dtype.kind == "b" and not parquet else values
+                name: pa.array(values.astype(str) if values.dtype.kind == "b" and not parquet else values)
+                if isinstance(values, np.ndarray)
+                else values
                 for name, values in columns.items()
             }
-            table = pa.table({name: pa.array(values) for name, values in arrays.items()})
+            table = pa.table(arrays)
             if writer is None:
                 tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
                 options = pa.csv.WriteOptions(delimiter="\t" if tabs else ",")
@@ -86,9 +88,13 @@ def join_tables(tables: Iterable[Any]) -> Any:
 
 
 def select(
-    path: Path | str, schema: Schema, target: str | Sequence[str] | None, columns: Sequence[str] | None
+    path: Path | str,
+    schema: Schema,
+    target: str | Sequence[str] | None,
+    columns: Sequence[str] | None,
+    drop: Sequence[str] = (),
 ) -> list[str]:
-    """Return the names of the features; check that each occurs in the file once."""
+    """Return the names of the features; check that each, and each of ``drop``, occurs in the file once."""
     targets = [] if target is None else [target] if isinstance(target, str) else list(target)
     stored = list(schema.names)
     twice = sorted({name for name in stored if stored.count(name) > 1})
@@ -100,9 +106,10 @@ def select(
     wanted = list(columns) if columns is not None else []
     if len(set(wanted)) < len(wanted):
         raise InputError(f"columns={wanted} names a feature more than once. Name each feature once.")
-    absent = [name for name in [*wanted, *targets] if name not in stored]
+    absent = [name for name in [*wanted, *targets, *drop] if name not in stored]
     if absent:
-        role = "target column" if absent[0] in targets else "feature column"
+        kinds = {"target column": targets, "feature column": wanted, "column": drop}
+        role = next(kind for kind, names in kinds.items() if absent[0] in names)
         what = f"{role} {absent[0]!r}" if len(absent) == 1 else f"columns {listed(absent)}"
         raise InputError(
             f"{path} has no {what}.{did_you_mean(absent[0], stored)} Its columns are: {listed(stored)}."
@@ -110,7 +117,7 @@ def select(
     if columns is not None:
         return wanted
     index = pandas_index(schema)
-    names = [name for name in stored if name not in targets and name not in index]
+    names = [name for name in stored if name not in {*targets, *drop, *index}]
     if "" in names:
         raise InputError(
             f"Column {stored.index('') + 1} of {path} has no name. Name it, or drop it if it is an index: "

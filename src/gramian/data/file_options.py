@@ -18,6 +18,7 @@ class FileOptions:
     #: Target of an earlier source, used if the new rows have it.
     target_like: str | tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()  #: columns that are no features, where ``columns`` names none
     categorical: str = REFUSE
     key: str | None = None
     categories: dict[str, tuple[str, ...]] | None = None  #: of an earlier source; None: learn at opening

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from gramian.data.arrow import column_writer
 from gramian.data.file_formats import CSV, NPZ, PARQUET, file_format
 from gramian.exceptions import InputError
 
+if TYPE_CHECKING:
+    from gramian.data.arrow import Column
+
 #: Function that writes named columns of the next rows.
-Write = Callable[[Mapping[str, Array]], None]
+Write: TypeAlias = "Callable[[Mapping[str, Array | Column]], None]"
 
 
 def write_predictions(path: str | os.PathLike[str], columns: Mapping[str, Array]) -> None:
@@ -45,9 +48,13 @@ def prediction_file(path: str | os.PathLike[str]) -> Iterator[Write]:
     check_writable(path)
     with complete_file(path) as file, _writer(file, path) as send:
 
-        def write(columns: Mapping[str, Array]) -> None:
-            arrays = {name: np.asarray(values) for name, values in columns.items()}
-            shapes = {name: values.shape for name, values in arrays.items()}
+        def write(columns: Mapping[str, Array | Column]) -> None:
+            arrow = file_format(path) is not NPZ  # which keeps the types of Arrow's columns
+            arrays = {
+                name: values if arrow and hasattr(values, "combine_chunks") else np.asarray(values)
+                for name, values in columns.items()
+            }
+            shapes = {name: np.shape(values) for name, values in arrays.items()}
             if len(set(shapes.values())) != 1 or any(len(shape) != 1 for shape in shapes.values()):
                 raise InputError(
                     f"Predictions must be 1-D arrays of one length, one or more; got shapes {shapes}."

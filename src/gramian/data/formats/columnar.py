@@ -59,7 +59,7 @@ class ColumnarStorage(Storage):
             choice = replace(choice, target=None)
         self.choice, self.target_columns = choice, choice.target
         name = str(self.names[0])
-        self.columns = select(name, schema, choice.target, choice.columns)
+        self.columns = select(name, schema, choice.target, choice.columns, choice.drop)
         if not self.columns:
             raise InputError(f"{name} has no feature columns besides the target. Pass at least one feature.")
         self.find_left_out(schema.names, pandas_index(schema))

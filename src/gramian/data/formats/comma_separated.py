@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -59,7 +60,7 @@ class CSVStorage(ColumnarStorage):
         self.read_as = "" if sep == "," else f"columns separated by {SEPARATORS.get(sep, repr(sep))}"
         self._tell_decimal_commas(choice)
         schema = pyarrow_package().schema([(name, self._types[name]) for name in used])
-        self.plan(schema, self.choice)
+        self.plan(schema, replace(self.choice, drop=()))  # the schema has none of them
         self.find_left_out(self._parsers[0].header)
 
     def _find_pieces(self, number: int, choice: FileOptions, used: list[str] | None) -> list[str]:
@@ -75,7 +76,8 @@ class CSVStorage(ColumnarStorage):
         if used is None:
             stored = pa.schema([(column, pa.null()) for column in header])
             self.choice = choice = choice.for_columns(header)
-            used = [*select(name, stored, choice.target, choice.columns), *choice.targets]
+            features = select(name, stored, choice.target, choice.columns, choice.drop)
+            used = [*features, *choice.targets]
         else:
             self._same_header(number, used, every=choice.columns is None)
         absent = next((column for column in choice.text if column not in (*header, choice.target_like)), None)
@@ -145,7 +147,7 @@ class CSVStorage(ColumnarStorage):
         first, other = (
             pa.schema([(column, pa.null()) for column in self._parsers[k].header]) for k in (0, number)
         )
-        select(self.names[number], other, None, None if every else used)
+        select(self.names[number], other, None, None if every else used, self.choice.drop)
         same_columns(first, other, used, self.names[0], self.names[number])
         if every:
             same_columns(other, first, other.names, self.names[number], self.names[0])

@@ -36,7 +36,8 @@ class ParquetStorage(ColumnarStorage):
                 if schema is None:
                     schema = file.schema_arrow
                     choice = choice.for_columns(schema.names)
-                    used = [*select(str(path), schema, choice.target, choice.columns), *choice.targets]
+                    features = select(str(path), schema, choice.target, choice.columns, choice.drop)
+                    used = [*features, *choice.targets]
                 elif choice.columns is None and set(file.schema_arrow.names) - set(schema.names):
                     same_columns(file.schema_arrow, schema, file.schema_arrow.names, str(path), self.names[0])
                 same_columns(schema, file.schema_arrow, used, self.names[0], str(path))

@@ -1,0 +1,110 @@
+"""Standard input and output in place of files, and columns kept beside predictions."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gramian as gm
+
+for extra in ("typer", "pyarrow", "pandas"):
+    pytest.importorskip(extra)
+
+import pandas as pd
+from click.testing import Result
+from typer.testing import CliRunner
+
+from gramian.cli.app import app
+from gramian.data.formats.numpy_files import read_arrays
+from gramian.reporting import rows as cli_rows
+
+RNG = np.random.default_rng(0)
+N = 60
+FRAME = pd.DataFrame(
+    {
+        "code": [f"{i:03}" for i in range(N)],
+        "size": [f"{value:.3f}0" for value in RNG.random(N)],
+        "a": RNG.standard_normal(N),
+        "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(N), unit="D"),
+    }
+)
+FRAME["y"] = np.sin(FRAME.a)
+
+
+def run(*arguments: Any, given: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments], input=given)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    gm.save(gm.KernelRidge(gamma=1.0).fit(FRAME[["a"]], FRAME.y), tmp_path / "m.gramian")
+    return tmp_path / "m.gramian"
+
+
+def test_rows_and_predictions_through_pipes(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_rows, "STEP", 25)
+    rows = FRAME.to_csv(index=False).encode()
+    result = run("predict", model, "-", "--out", "-", "--keep", "code", "--keep", "size", given=rows)
+    assert result.exit_code == 0, result.output
+    found = pd.read_csv(io.StringIO(result.stdout), dtype=str)  # nothing else is there
+    assert list(found) == ["code", "size", "prediction"]
+    assert (found["code"].tolist(), found["size"].tolist()) == (FRAME.code.tolist(), FRAME["size"].tolist())
+    np.testing.assert_allclose(found.prediction.astype(float), gm.load(model).predict(FRAME[["a"]]))
+    assert "Wrote 60 predictions to the standard output" in result.stderr
+    assert "of the standard input" in result.stderr
+    options = ["--target", "y", "--drop", "code", "--drop", "size", "--gamma", "1", "--drop", "day"]
+    result = run("fit", "-", *options, "--out", tmp_path / "own.gramian", given=rows)
+    assert result.exit_code == 0, result.output
+    result = run("report", model, "--data", "-", "--target", "y", given=rows)
+    assert "R²" in result.stdout
+    assert "rows × 4 columns" in run("plan", "-", "--target", "y", given=rows).stdout
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_kept_columns_stand_beside_their_predictions(suffix: str, model: Path, tmp_path: Path) -> None:
+    FRAME.to_parquet(tmp_path / "rows.parquet", index=False)
+    out = tmp_path / f"p{suffix}"
+    result = run("predict", model, tmp_path / "rows.parquet", "--out", out, "--keep", "code", "--keep", "day")
+    assert result.exit_code == 0, result.output
+    readers = {".parquet": pd.read_parquet, ".npz": read_arrays}
+    found = readers.get(suffix, lambda path: pd.read_csv(path, dtype={"code": str}))(out)
+    assert list(found) == ["code", "day", "prediction"]
+    assert list(found["code"]) == FRAME.code.tolist()
+    np.testing.assert_array_equal(pd.to_datetime(found["day"]).to_numpy(), FRAME.day)
+
+
+def test_slips_with_pipes_are_told(model: Path, tmp_path: Path) -> None:
+    clash = FRAME.assign(prediction=1.0).to_csv(index=False).encode()
+    np.savez(tmp_path / "rows.npz", X=np.ones((4, 1)))
+    cases: list[tuple[tuple[Any, ...], str]] = [
+        (("predict", model, "-", "--out", "-", "--keep", "cod"), "Did you mean 'code'?"),
+        (("predict", model, "-", "--out", "-", "--keep", "prediction"), "the name of a column of pred"),
+        (("predict", model, tmp_path / "rows.npz", "--out", "-", "--keep", "a"), "names no columns to"),
+        (("fit", "-", "--target", "y", "--out", "-"), "--out - is the standard output, which only predict"),
+        (("report", model, "--html", "-"), "--html - is the standard output"),
+    ]
+    for arguments, said in cases:
+        result = run(*arguments, given=clash)
+        assert (result.exit_code, result.stdout) == (1, ""), arguments
+        assert said in " ".join(result.stderr.split()), result.stderr
+    assert "the standard input is empty" in run("plan", "-", "--target", "y", given=b"").stderr
+
+
+@pytest.mark.slow
+def test_a_reader_that_stops_ends_the_command_quietly(model: Path, tmp_path: Path) -> None:
+    pd.DataFrame({"a": np.zeros(200_000)}).to_csv(tmp_path / "rows.csv", index=False)
+    command = [sys.executable, "-m", "gramian.cli", "predict", str(model), str(tmp_path / "rows.csv")]
+    with subprocess.Popen([*command, "--out", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:
+        assert done.stdout is not None
+        assert done.stderr is not None
+        assert done.stdout.readline() == b'"prediction"\n'
+        done.stdout.close()
+        assert done.stderr.read() == b""
