@@ -65,8 +65,8 @@ class Proximal(Loss):
     Two contracts, beside those of the signatures:
 
     - c(0) = 0, so that ``gap`` with a dual of 0 is the loss itself: the objective is summed that way.
-    - With a huge ρ (1e200) ``dual`` returns the anchor to the last bit: the check of a training asks for the gap
-      of the anchors so. Write a₀ + u/ρ, not (ρ a₀ + u)/ρ.
+    - With a huge ρ (1e200) ``dual`` returns an anchor other than 0 to the last bit: the check of a training
+      measures the gap of the anchors that way. Write a₀ + u/ρ, not (ρ a₀ + u)/ρ.
     """
 
     rho: float
