@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from gramian.solvers.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from gramian.svm.newton_check import FIXED
 
 SIGNS = [SquaredHinge(), Hinge(0.6), Hinge(1e-3), Logistic()]
 NUMBERS = [SquaredEpsilonInsensitive(0.2), EpsilonInsensitive(0.2, 0.1), EpsilonInsensitive(0.05, 3.0)]
@@ -72,6 +75,16 @@ def test_proximal_losses_by_their_definition_as_a_maximum(loss, values):
     np.testing.assert_allclose(loss.gap(y, f, dual), gap, atol=1e-9)
     assert loss.gap(y, f, dual).min() >= -1e-15
     assert loss.sharper(0.5).rho == pytest.approx(0.35)
+
+
+@pytest.mark.parametrize("loss", [Hinge(0.7), EpsilonInsensitive(0.2, 0.7)], ids=repr)
+def test_contracts_of_proximal_losses(loss, values):
+    signs, numbers, f = values
+    y = signs if isinstance(loss, Hinge) else numbers
+    excess = np.maximum(0, 1 - y * f if isinstance(loss, Hinge) else np.abs(f - y) - 0.2)
+    np.testing.assert_array_equal(loss.gap(y, f, np.zeros_like(f)), excess)  # c(0) = 0
+    anchor = np.random.default_rng(1).uniform(0.01, 1, f.shape)
+    np.testing.assert_array_equal(replace(loss, rho=FIXED).dual(y, f, anchor), anchor)
 
 
 def test_large_values_do_not_overflow(values):

@@ -61,6 +61,12 @@ class Proximal(Loss):
     itself, and faster for smaller ρ. This is the proximal point method in the dual (Rockafellar 1976), with
     subproblems solved by Newton's method (Li, Sun and Toh 2018). Every a is feasible in the dual, so
     Σ w (ℓ(u) − a u + c(a)) is the duality gap.
+
+    Two contracts, beside those of the signatures:
+
+    - c(0) = 0, so that ``gap`` with a dual of 0 is the loss itself: the objective is summed that way.
+    - With a huge ρ (1e200) ``dual`` returns an anchor other than 0 to the last bit: the check of a training
+      measures the gap of the anchors that way. Write a₀ + u/ρ, not (ρ a₀ + u)/ρ.
     """
 
     rho: float

@@ -34,7 +34,10 @@ from gramian.tables.serving import ClassAnswers
 
 @dataclass(eq=False, repr=False)
 class TabularClassifier(Classifier, ClassAnswers, TabularModel):
-    r"""Classification of a mixed table: kernel ridge under a learned metric; a search makes every choice.
+    r"""Classification of a mixed table: kernel ridge under a learned metric, beside boosting.
+
+    By default log odds of scikit-learn's gradient boosting are added to those of the kernel models where
+    held-out rows gain by it; ``include=()`` leaves boosting out.
 
     Works as :class:`gramian.TabularRegressor`, with targets ±1: one column for two classes, else one for each
     class. Settings are compared by the squared error of these, a proper score. Where the last models are
@@ -43,7 +46,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     rows of five classes). Log odds are a·v + b·L(v) + c·g of the ridge models' values v, their log odds L(v)
     as means of ±1 and the logistic models' log odds g; a, b, c ≥ 0 have the least log-loss on rows that the
     models have not seen: the held-out rows, or up to 2,500 rows every row, by models without a fifth of the
-    table. Log odds of gradient boosting are a further term. The logistic models are left out if they lower
+    table. Log odds of boosting are a further term. The logistic models are left out if they lower
     that by less than 0.2 %, boosting if by less than the standard error of the difference.
 
     Parameters
