@@ -254,7 +254,6 @@ def test_auto_takes_fewer_blocks_where_the_budget_is_small():
     exact = r"too small for approximation='exact' of 4000 rows: at least 2.* GB.*approximation='auto'"
     asked = r"too small for a process of root_rank=300 and 4 blocks.*lower"
     tree = gm.MultiResolution(root_rank=300, rank=20, n_blocks=4)
-    few = rows[:4_000]
     for told, chosen, budget in ((exact, "exact", "1GB"), (asked, tree, "5MB")):
         with pytest.raises(gm.BudgetError, match=told):
             gm.GaussianProcessRegressor(approximation=chosen, memory_budget=budget, n_jobs=1).plan(
