@@ -28,8 +28,9 @@ from gramian.gp.posterior import Posterior
 from gramian.gp.prior import residual_diagonal
 from gramian.kernels.base import Kernel, Scaled, Sum, lengthscale_array
 from gramian.kernels.columns import Columns
-from gramian.kernels.families import Linear, Polynomial
-from gramian.kernels.groups import GroupColumns, OnFeatures
+from gramian.kernels.constant import Constant
+from gramian.kernels.dot_products import Linear, Polynomial
+from gramian.kernels.mapped import MappedColumns, OnFeatures
 
 #: Random features of each term of the prior, and fewest draws of e(x) that its variance is taken over: with
 #: 512 a deviation is met to about 3 %. Chosen by hand.
@@ -111,7 +112,9 @@ def _random_features(kernel: Kernel, d: int, rng: np.random.Generator) -> list[t
         return _random_features(kernel.left, d, rng) + _random_features(kernel.right, d, rng)
     if isinstance(kernel, OnFeatures):
         inner = _random_features(kernel.kernel, len(kernel.features), rng)
-        return [(factor, GroupColumns(one, kernel)) for factor, one in inner]
+        return [(factor, MappedColumns(one, kernel)) for factor, one in inner]
+    if isinstance(kernel, Constant):
+        return [(1.0, kernel.against(np.zeros((1, d)), np.float64))]
     if isinstance(kernel, Linear):  # k(x, ℓ_j e_j) = x_j/ℓ_j
         lengths = np.broadcast_to(lengthscale_array(kernel.lengthscale, d), (d,))
         return [(1.0, kernel.against(np.diag(lengths), np.float64))]
