@@ -119,7 +119,7 @@ __all__ = [
 
 #: Names that live in a subpackage, for those who look for them here.
 _ELSEWHERE = {
-    **dict.fromkeys(set(kernels.__all__) - set(__all__), "kernels"),
+    **dict.fromkeys(sorted(set(kernels.__all__) - set(__all__)), "kernels"),
     "BlockOperator": "operators",
     "ClusterError": "exceptions",
     "ClusteredLowRank": "approximations",
