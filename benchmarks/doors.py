@@ -202,6 +202,50 @@ def parts(_: str) -> list[str]:
     return [_parts_in_short(), "", *rows, "", told]
 
 
+def first_screen(_: str) -> list[str]:
+    """Return the pictures of the first screen with what they show, measured by first_screen.py."""
+    found = json.loads((RESULTS / "first_screen.json").read_text(encoding="utf-8"))
+    island, band, machine = found["island"], found["interval"], found["machine"]
+    cards = (
+        (
+            "rows",
+            f"{island['rows']:,} rows in {island['megabytes']:.0f} MB",
+            f"The whole process, Python included, in {island['seconds']:.0f} s. Made-up heights: one "
+            f"measurement is off by {island['noise']:g} (deviation), the learned map by {island['rmse']:.3f} "
+            "(RMSE).",
+        ),
+        (
+            "interval",
+            "An interval for every row",
+            f"The width follows the noise. Asked for 90 %, it holds {100 * band['held']:.1f} % of "
+            f"{band['new rows']:,} new rows of a made-up table.",
+        ),
+        (
+            "curve",
+            "Error against seconds",
+            "The table diamonds, more and more of its rows: CatBoost reaches every error in less time. RMSE "
+            "over the deviation, one split, defaults, 2 threads; "
+            "[seven more sets](tables-full-size.md#more-rows).",
+        ),
+    )
+    shown = ["::::{grid} 1 1 3 3", ":gutter: 2", ""]
+    for name, title, text in cards:
+        shown += [
+            f":::{{grid-item-card}} {title}",
+            f"![{title}](figures/first_{name}.png)",
+            "",
+            text,
+            ":::",
+            "",
+        ]
+    origin = (
+        f"`python benchmarks/first_screen.py`: commit {machine['commit']}, {machine['day']}, "
+        f"{machine['processor']}, {machine['threads']} threads, gramian {machine['versions']['gramian']}, beside "
+        "other work."
+    )
+    return [*shown[:-1], "::::", "", origin]
+
+
 def kernel_methods(docs: str) -> list[str]:
     """Return the kernel methods of the run side by side, each at its usual size, the lowest rank first."""
     from suite.methods import METHODS
@@ -379,6 +423,7 @@ def constants(docs: str) -> list[str]:
 BLOCKS: dict[str, Callable[[str], list[str]]] = {
     "doors": door_table,
     "door cards": door_cards,
+    "first screen": first_screen,
     "parts": parts,
     "parts in short": parts_in_short,
     "kernel methods": kernel_methods,

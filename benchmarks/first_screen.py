@@ -108,7 +108,12 @@ def curve(plt) -> None:
         rows, seconds, errors = zip(*own, strict=True)
         ax.plot(seconds, errors, mark, color=colour, linestyle="-", label=name)
         for at in (0, -1):
-            place = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center", "fontsize": LETTERS - 2}
+            place = {
+                "xytext": (0, 9 if at == 0 else -18),
+                "textcoords": "offset points",
+                "ha": "center",
+                "fontsize": LETTERS - 2,
+            }
             ax.annotate(f"{rows[at]:,} rows", (seconds[at], errors[at]), **place)
     ax.set_xscale("log")
     ax.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
