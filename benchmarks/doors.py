@@ -231,7 +231,9 @@ def first_screen(_: str) -> list[str]:
     shown = ["::::{grid} 1 1 3 3", ":gutter: 2", ""]
     for name, title, text in cards:
         shown += [
-            f":::{{grid-item-card}} {title}",
+            ":::{grid-item}",
+            f"**{title}**",
+            "",
             f"![{title}](figures/first_{name}.png)",
             "",
             text,
@@ -240,8 +242,8 @@ def first_screen(_: str) -> list[str]:
         ]
     origin = (
         f"`python benchmarks/first_screen.py`: commit {machine['commit']}, {machine['day']}, "
-        f"{machine['processor']}, {machine['threads']} threads, gramian {machine['versions']['gramian']}, beside "
-        "other work."
+        f"{machine['processor']}, {machine['threads']} threads, gramian {machine['versions']['gramian']}, "
+        "beside other work."
     )
     return [*shown[:-1], "::::", "", origin]
 
