@@ -4,7 +4,7 @@ python benchmarks/doors.py
 
 Writes every block between ``<!-- measured: NAME -->`` and ``<!-- end -->`` of the README and of docs/ whose
 name is in BLOCKS, and measures nothing. The results are those of tables.py, frontier.py, side_by_side.py,
-gp.py, row_scale.py, spatial.py, seeds.py, constants.py and reproduce.py; run this after any of them.
+parts.py, gp.py, row_scale.py, spatial.py, seeds.py, constants.py and reproduce.py; run this after any.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ def doors() -> list[Door]:
 def of_tables() -> str:
     from suite.results import read
     from suite.table_methods import OURS, REFERENCE
+    from suite.table_report import conditions
     from suite.table_run import TABLE_KEY
     from suite.table_summary import Tables, places
 
@@ -91,8 +92,8 @@ def of_tables() -> str:
     ranked = [place for place in found.values() if np.isfinite(place.rank)]
     ours, theirs = found[OURS], found[REFERENCE]
     return (
-        f"Mean rank {ours.rank:.2f} of {len(ranked)} methods on {len(tables.facts)} sets with defaults, "
-        f"CatBoost's {theirs.rank:.2f}"
+        f"Mean rank {ours.rank:.2f} of {len(ranked)} methods on {len(tables.facts)} sets, CatBoost's "
+        f"{theirs.rank:.2f}, by RMSE, AUC or log-loss; {conditions(tables)}"
     )
 
 
@@ -102,9 +103,9 @@ def of_fast_models() -> str:
     found = gain(stored("frontier.jsonl"))
     assert found is not None
     return (
-        f"Median of {found.n_sets} sets: {found.speed:.0f} times as fast as the slow model, with "
-        f"{found.error:.2f} times its error; on {found.n_beaten} of them another library errs less and is no "
-        "slower"
+        f"On {found.n_beaten} of {found.n_sets} sets another library errs less and is no slower; medians: "
+        f"{found.speed:.0f} times as fast as the slow model in batches on 1 thread, with {found.error:.2f} "
+        "times its error (share of wrong classes, or RMSE)"
     )
 
 
@@ -147,6 +148,104 @@ def door_cards(_: str) -> list[str]:
         cards += [f":::{{grid-item-card}} {door.title}", f":link: {door.page}", ":link-type: doc", ""]
         cards += [f"You have {door.has}. Call {door.calls}.", "", f"**{door.measured}.**", ":::", ""]
     return [*cards[:-1], "::::"]
+
+
+def _parts_in_short() -> str:
+    from suite.summary import geometric, ratio
+
+    lines = stored("parts.jsonl")
+
+    def against(part: str) -> tuple[int, float]:
+        pairs = [(line[part]["error"], line["both"]["error"]) for line in lines]
+        return sum(mine < both for mine, both in pairs), geometric([ratio(*pair) for pair in pairs])
+
+    (trees, over_trees), (kernels, over_kernels) = against("boosting"), against("kernels")
+    n_in = sum(line["kept"] for line in lines)
+    return (
+        f"Boosting alone errs less than the default on {trees} of {len(lines)} sets, kernel models alone on "
+        f"{kernels}. In the geometric mean boosting alone has {over_trees:.2f} times the default's error, "
+        f"and kernel models alone have {over_kernels:.2f} times. Held-out rows put boosting into the default "
+        f"on {n_in} sets. The error is RMSE over the targets' deviation, 1 − AUC of two classes, log-loss of "
+        f"more; 1 split, at most {lines[0]['most_rows']:,} rows of a set, 1 thread."
+    )
+
+
+def parts_in_short(docs: str) -> list[str]:
+    """Return what kernel models and boosting have alone, and the way to every set."""
+    return [f"{_parts_in_short()} [Every set]({docs}tables.md#kernels-alone-boosting-alone-both)."]
+
+
+def parts(_: str) -> list[str]:
+    """Return the errors of kernel models alone, of boosting alone and of the default on every set."""
+    rows = [
+        "| set | rows | error | kernels alone | boosting alone | both: the default | boosting is |",
+        "|---" * 7 + "|",
+    ]
+    measures = {"regression": "RMSE", "binary": "1 − AUC", "multiclass": "log-loss"}
+    lines = sorted(stored("parts.jsonl"), key=lambda line: [*measures].index(line["task"]))
+    for line in lines:
+        errors = [line[part]["error"] for part in ("kernels", "boosting", "both")]
+        cells = [f"**{each:.4f}**" if each == min(errors) else f"{each:.4f}" for each in errors]
+        state = "alone" if line["boosting_alone"] else "in" if line["kept"] else "left out"
+        rows.append(
+            f"| {line['set']} | {line['rows']:,} | {measures[line['task']]} | {' | '.join(cells)} | {state} |"
+        )
+    machine = lines[0]["machine"]
+    commits, days = (sorted({line["machine"][key] for line in lines}) for key in ("commit", "day"))
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    told = (
+        "A fifth of the rows is judged. Boosting alone is the trees of the default's fit, with rounds and "
+        "sizes chosen on held-out rows. `python benchmarks/parts.py` measured this: commit "
+        f"{', '.join(commits)}, {' and '.join(days)}, {machine['processor']}; "
+        f"Python {machine['python']}, {versions}."
+    )
+    return [_parts_in_short(), "", *rows, "", told]
+
+
+def first_screen(_: str) -> list[str]:
+    """Return the pictures of the first screen with what they show, measured by first_screen.py."""
+    found = json.loads((RESULTS / "first_screen.json").read_text(encoding="utf-8"))
+    island, band, machine = found["island"], found["interval"], found["machine"]
+    cards = (
+        (
+            "rows",
+            f"{island['rows']:,} rows in {island['megabytes']:.0f} MB",
+            f"The whole process, Python included, in {island['seconds']:.0f} s. Made-up heights: one "
+            f"measurement is off by {island['noise']:g} (deviation), the learned map by {island['rmse']:.3f} "
+            "(RMSE).",
+        ),
+        (
+            "interval",
+            "An interval for every row",
+            f"The width follows the noise. Asked for 90 %, it holds {100 * band['held']:.1f} % of "
+            f"{band['new rows']:,} new rows of a made-up table.",
+        ),
+        (
+            "curve",
+            "Error against seconds",
+            "The table diamonds, more and more of its rows: CatBoost reaches every error in less time. RMSE "
+            "over the deviation, one split, defaults, 2 threads; "
+            "[seven more sets](tables-full-size.md#more-rows).",
+        ),
+    )
+    shown = ["::::{grid} 1 1 3 3", ":gutter: 2", ""]
+    for name, title, text in cards:
+        shown += [
+            ":::{grid-item}",
+            f"**{title}**",
+            "",
+            f"![{title}](figures/first_{name}.png)",
+            "",
+            text,
+            ":::",
+            "",
+        ]
+    origin = (
+        f"`python benchmarks/first_screen.py`: commit {machine['commit']}, {machine['day']}, "
+        f"{machine['processor']}, {machine['threads']} threads, gramian {machine['versions']['gramian']}, "
+        "beside other work."
+    )
+    return [*shown[:-1], "::::", "", origin]
 
 
 def kernel_methods(docs: str) -> list[str]:
@@ -326,6 +425,9 @@ def constants(docs: str) -> list[str]:
 BLOCKS: dict[str, Callable[[str], list[str]]] = {
     "doors": door_table,
     "door cards": door_cards,
+    "first screen": first_screen,
+    "parts": parts,
+    "parts in short": parts_in_short,
     "kernel methods": kernel_methods,
     "Gaussian processes": gaussian_processes,
     "row-scale": row_scale,

@@ -31,13 +31,13 @@ def panels() -> tuple[Any, Any]:
     return plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
 
 
-def save(figure: Any, path: Path) -> Path:
+def save(figure: Any, path: Path, dpi: int = 90) -> Path:
     """Write a figure as PNG and close it."""
     import matplotlib.pyplot as plt
 
     path.parent.mkdir(parents=True, exist_ok=True)
     # Without the version of matplotlib, so that equal numbers give equal files.
-    figure.savefig(path, dpi=90, metadata={"Software": None})
+    figure.savefig(path, dpi=dpi, metadata={"Software": None})
     plt.close(figure)
     return path
 

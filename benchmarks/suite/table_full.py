@@ -13,7 +13,7 @@ from suite.results import Line
 from suite.summary import geometric
 from suite.table_curves import section
 from suite.table_methods import OURS, REFERENCE, TABLE_METHODS
-from suite.table_report import failed, made_by
+from suite.table_report import counted, failed, made_by
 from suite.table_sets import BINARY, MIXED
 from suite.table_summary import Tables, ok
 
@@ -108,9 +108,12 @@ def _summary(tables: Tables) -> str:
     names = _measured(tables)
     lost = [name for name in names if _over(tables, name) > 1.0 + LOSS]
     losses = ", ".join(f"{name} ({_over(tables, name):.2f})" for name in lost)
+    threads = counted(tables.facts[names[0]]["machine"]["threads"], "thread")
     sentences = [
-        f"On {len(names)} sets with all their rows (up to {ROWS:,}), both with defaults, gramian's error is "
-        f"more than {LOSS:.0%} above CatBoost's on {len(lost)}{f': {losses}' if lost else ''}."
+        f"On {len(names)} sets with all their rows (up to {ROWS:,}), gramian's error is more than {LOSS:.0%} "
+        f"above CatBoost's on {len(lost)}{f': {losses}' if lost else ''}.",
+        "The error is RMSE over the targets' deviation, or log-loss; defaults on both sides, 1 split, "
+        f"{threads}.",
     ]
     for mixed, kind in ((True, "with categories"), (False, "of numbers alone")):
         own = [_over(tables, name) for name in names if (tables.facts[name]["kind"] == MIXED) == mixed]

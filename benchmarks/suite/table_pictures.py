@@ -39,8 +39,8 @@ def _pyplot() -> Any:
 def overview(tables: Tables, folder: Path) -> Path:
     """Draw, small enough for a first page, the errors of all sets over CatBoost's and the mean ranks."""
     plt = _pyplot()
-    widths = {"width_ratios": (1.7, 1.0)}
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained", gridspec_kw=widths)
+    # One above the other: on a telephone, 340 pixels wide, letters keep 10 pixels.
+    figure, (left, right) = plt.subplots(2, 1, figsize=(4.2, 5.8), layout="constrained")
     tidy(left)
     left.axhline(1.0, color=QUIET, linewidth=1.0)
     for method, mark in ((BESIDE, "D"), (OURS, "o")):
@@ -52,10 +52,10 @@ def overview(tables: Tables, folder: Path) -> Path:
     scale_axis(left, "y", (EDGES[0] / 1.04, EDGES[1] * 1.04), log=True)
     left.set_xticks([0.0, 0.5, 1.0], ["best set", "median", "worst set"])
     name_axes(left, "", "error over CatBoost's")
-    caption(left, f"Errors on {len(tables.facts)} sets", "below 1: lower than CatBoost's; all with defaults")
+    caption(left, f"Errors on {len(tables.facts)} sets", "RMSE, 1 − AUC or log-loss, all with defaults")
     left.legend(loc="upper left", frameon=False, fontsize=NOTE_SIZE)
     _draw_ranks(right, [place for place in places(tables) if np.isfinite(place.rank)])
-    return save(figure, folder / "tables_overview.png")
+    return save(figure, folder / "tables_overview.png", dpi=160)
 
 
 def errors_and_ranks(tables: Tables, folder: Path) -> Path:

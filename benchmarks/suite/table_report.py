@@ -19,6 +19,9 @@ from suite.table_summary import NO_WORSE, Tables, bar, kinds, lost, ok, places, 
 #: Where another page shows the ranks.
 MARKED = re.compile(r"(<!-- measured: tables -->).*?(<!-- end -->)", re.DOTALL)
 
+#: What judges a table in ranks and ratios.
+ERRORS = "The error is RMSE over the targets' deviation, 1 − AUC of two classes, log-loss of more"
+
 HEAD = """# Tables beside boosting, forests, kernels and linear models
 
 {summary}
@@ -77,7 +80,6 @@ def filled(text: str, lines: list[Line], docs: str = "docs/") -> str:
     """Return a page with the sentences about the tables made anew; ``docs`` is the way to the pages."""
     tables = Tables.of(lines)
     ok_lines = [line for line in lines if ok(line)]
-    threads = ok_lines[-1]["machine"]["threads"]
     # Named sets: without Elo, which takes a while.
     ours = next((place for place in places(tables, list(tables.facts)) if place.method == OURS), None)
     sentences = [_summary(tables).replace("(#where", f"({docs}tables-benchmark.md#where")]
@@ -93,8 +95,7 @@ def filled(text: str, lines: list[Line], docs: str = "docs/") -> str:
         ):
             sentences.append("The two ran on different processors, so these two ratios are rough.")
     sentences.append(
-        f"Measured by `python benchmarks/tables.py` on {len(tables.facts)} sets with {threads} "
-        f"thread{'' if threads == 1 else 's'}: "
+        f"Measured by `python benchmarks/tables.py` on {len(tables.facts)} sets: "
         f"[every set, method and condition]({docs}tables-benchmark.md)."
     )
     block = "\n\n" + " ".join(sentences).replace("\n", " ") + "\n\n"
@@ -119,7 +120,9 @@ def origins(lines: list[Line]) -> str:
 def made_by(lines: list[Line]) -> str:
     """Return the versions that made the lines, and which methods ran where and when."""
     machine = [line for line in lines if ok(line)][-1]["machine"]
-    versions = {name: number for line in lines for name, number in line["machine"]["versions"].items()}
+    # Peers stay as they were measured, so the last day tells gramian's version.
+    by_day = sorted(lines, key=lambda line: str(line["machine"]["day"]))
+    versions = {name: number for line in by_day for name, number in line["machine"]["versions"].items()}
     texts = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
     return f"Python {machine['python']}; {texts}. Stored run: {origins(lines)}."
 
@@ -156,15 +159,12 @@ def _summary(tables: Tables) -> str:
         sentences.append(
             f"gramian loses by most on {worst}: [where another is better](#where-another-is-better)."
         )
-    drawn = _drawn(tables)
-    cap = f" and {drawn:,} rows drawn of each larger set" if drawn else ""
-    sentences.append(
-        f"With defaults on both sides{cap}, its error is lower than CatBoost's on {_listed(texts)}."
-    )
+    sentences.append(f"{ERRORS}; {conditions(tables)}.")
+    sentences.append(f"Its error is lower than CatBoost's on {_listed(texts)}.")
     first = min(ranks, key=lambda method: ranks[method])
     best = "" if first == OURS else f"; the best is {TABLE_METHODS[first].name}'s, {ranks[first]:.2f}"
     sentences.append(
-        f"Its mean rank among {len(ranks)} methods is {ranks[OURS]:.2f}, CatBoost's "
+        f"Its mean rank by these errors among {len(ranks)} methods is {ranks[OURS]:.2f}, CatBoost's "
         f"{ranks[REFERENCE]:.2f}{best}."
     )
     if of_best := _below(tables, BEST):
@@ -175,6 +175,20 @@ def _summary(tables: Tables) -> str:
 def _listed(names: list[str]) -> str:
     """Return names with commas, and "and" before the last."""
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
+
+
+def conditions(tables: Tables) -> str:
+    """Return defaults, splits, rows and threads of the run."""
+    splits = max(len(tables.splits(name, each)) for name in tables.facts for each in tables.methods)
+    threads = next(iter(tables.facts.values()))["machine"]["threads"]
+    drawn = _drawn(tables)
+    cap = f", at most {drawn:,} rows of a set" if drawn else ""
+    return f"defaults on both sides, {counted(splits, 'split')}{cap}, {counted(threads, 'thread')}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, one or several."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _drawn(tables: Tables) -> int:

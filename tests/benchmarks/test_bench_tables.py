@@ -226,7 +226,8 @@ def test_another_page_shows_the_ranks():
     assert "Training takes 3.1 times as long as CatBoost's and prediction 1 times" in page
     assert "different processors" not in page
     assert "old" not in page
-    origin = "on 4 sets with 2 threads: [every set, method and condition](docs/tables-benchmark.md)."
+    assert "log-loss of more; defaults on both sides, 2 splits, 2 threads. Its error" in page
+    origin = "on 4 sets: [every set, method and condition](docs/tables-benchmark.md)."
     assert page.endswith(f"{origin}\n\n<!-- end -->\nafter <!-- end -->")
     assert filled(page, LINES) == page
     assert "(tables-benchmark.md#where" in filled(page, LINES, docs="")
@@ -266,8 +267,9 @@ def full_lines():
 def test_the_page_of_full_size_says_first_where_another_is_better():
     page = table_full.page_of(full_lines())
     assert page.startswith(
-        "# Tables at full size\n\nOn 2 sets with all their rows (up to 50,000), both with defaults, "
-        "gramian's error is more than 3% above CatBoost's on 1: adult (1.07).\nOn the 1 with categories "
+        "# Tables at full size\n\nOn 2 sets with all their rows (up to 50,000), gramian's error is more "
+        "than 3% above CatBoost's on 1: adult (1.07).\nThe error is RMSE over the targets' deviation, or "
+        "log-loss; defaults on both sides, 1 split, 2 threads.\nOn the 1 with categories "
         "it is 1.071 times CatBoost's in the geometric mean, and lower on 0.\nOn the 1 of numbers alone it "
         "is 0.500 times CatBoost's in the geometric mean, and lower on 1.\nTraining takes 0.8 times as long "
         "in the median.\n"
