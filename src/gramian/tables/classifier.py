@@ -108,6 +108,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     effort: str = DEFAULT
     include: Literal["auto"] | Sequence[str] = "auto"
     categorical: Any = None
+    missing: Sequence[str] | None = None
     class_weight: Any = None
     time_limit: float | None = None
     memory_budget: int | str = "1GB"
