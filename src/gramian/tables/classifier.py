@@ -48,7 +48,9 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
 
     Parameters
     ----------
-    kernel, metric, scaling, effort, categorical, time_limit, memory_budget, random_state, n_jobs, verbose
+    kernel, metric, scaling, effort, categorical, missing, time_limit
+        As in the regressor.
+    memory_budget, random_state, n_jobs, verbose
         As in the regressor.
     include : "auto" or tuple of str, default="auto"
         As in the regressor: whether gradient boosting joins, here as a further term of the log odds.
