@@ -179,7 +179,7 @@ def test_estimators_without_an_engine_refuse_dask(name):
 def test_tables_of_which_one_has_no_names_are_matched_by_place_with_a_warning(name):
     named, plain = fitted(name, framed(ROWS, NAMES)), fitted(name, ROWS)
     assert not hasattr(plain, "feature_names_in_")
-    assert not hasattr(fitted(name, UNNAMED["numbers"](ROWS, NAMES)), "feature_names_in_")
+    assert fitted(name, UNNAMED["numbers"](ROWS, NAMES)).feature_names_in_.tolist() == ["0", "1", "2"]
     expected = asked(plain, ROWS)
     for kind, make in UNNAMED.items():
         with pytest.warns(UserWarning, match="X does not have valid feature names, but .* was fitted with"):

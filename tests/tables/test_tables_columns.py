@@ -439,13 +439,7 @@ def test_text_that_is_not_all_dates_stays_text():
         assert columns.columns[0].kind == "category"
         (note,) = columns.notes
         assert "'2020-01-05' is a date with the year first, 'unknown' is none" in note
-    for values in (
-        ["10-2020", "11-2020"],
-        ["20200105", "20200106"],
-        ["v1.2", "v1.3"],
-        ["5:6:20", "7:8:20"],
-        ["", " "],
-    ):
+    for values in (["10-2020", "11-2020"], ["20200105", "20200106"], ["v1.2", "v1.3"], ["5:6:20", "7:8:20"]):
         columns, _ = encoded(values * 9)
         assert (columns.columns[0].kind, columns.notes) == ("category", ())
     days = ["2020-01-05", "2020-02-06", "2020-03-07"] * 9

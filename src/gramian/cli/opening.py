@@ -20,7 +20,8 @@ from gramian.data.arrow import labels, listed
 from gramian.data.cells import CATEGORY, NUMERIC
 from gramian.data.file_formats import CSV, file_format
 from gramian.data.file_options import FileOptions
-from gramian.data.names import shown_names
+from gramian.data.missing import MISSING
+from gramian.data.names import is_counted, shown_names
 from gramian.data.opening import open_numbers, open_storage, open_table
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable
@@ -152,23 +153,26 @@ def _rows_for(
             choice,
             text=targets if text_labels else (),
             numeric=() if text_labels else targets,
-            missing=tuple(notes.get("missing", "").splitlines()),
+            missing=(*MISSING, *notes.get("missing", "").splitlines()),
         )
+    if isinstance(first, TableServer):
+        choice = replace(choice, missing=first.columns_.missing)
     choice = cells.applied(choice)
     if isinstance(first, TableServer) and kind.columns:
         used = first.columns_
         # Columns that the model does not use may be missing.
-        taken = [column for column in used.columns if column.width] if used.named else []
+        named = used.named and not is_counted(used.column_names)
+        taken = [column for column in used.columns if column.width] if named else []
         if kind is CSV:
             text = [c.name for c in taken if c.kind == CATEGORY and c.holds == "text"]
             numeric = [c.name for c in taken if c.kind == NUMERIC]
             choice = replace(choice, text=(*choice.text, *text), numeric=(*choice.numeric, *numeric))
-        names = tuple(column.name for column in taken) if used.named else None
+        names = tuple(column.name for column in taken) if named else None
         return _open(open_table, path, replace(choice, columns=names))
-    if hasattr(first, "feature_names_in_") and (
+    names = tuple(getattr(first, "feature_names_in_", ()))
+    if not is_counted(names) and (
         kind.columns or open_storage(path, cells.applied(FileOptions())).feature_names
     ):
-        names = tuple(first.feature_names_in_)
         return _open(open_numbers, path, replace(choice, columns=names, numeric=(*choice.numeric, *names)))
     return _open(open_numbers, path, replace(choice, n_features=int(first.n_features_in_)))
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 import typer
 
 from gramian.data.file_options import FileOptions
+from gramian.data.missing import missing_texts
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -42,7 +43,10 @@ class CellOptions:
     ] = None
     missing: Annotated[
         list[str] | None,
-        typer.Option(help="For CSV: a cell that is a missing value, such as '?'; may be repeated."),
+        typer.Option(
+            help="A cell that is a missing value, such as '?', in place of NA, null and the like; may be "
+            "repeated; '' keeps all but blank cells."
+        ),
     ] = None
     sep: Annotated[
         str | None, typer.Option(help="For CSV: character between columns; detected by default.")
@@ -61,7 +65,7 @@ class CellOptions:
             choice,
             drop=(*choice.drop, *(self.drop or ())),
             text=(*choice.text, *(self.text or ())),
-            missing=(*choice.missing, *(self.missing or ())),
+            missing=missing_texts(self.missing) if self.missing else choice.missing,
             sep=self.sep,
             encoding=self.encoding,
         )

@@ -42,7 +42,9 @@ def facts(
     Raises ``BudgetError`` if the memory holds no model.
     """
     rng = np.random.default_rng(settings.seed)
-    columns = TableColumns.learn(table, categorical=settings.categorical or None, rng=rng)
+    columns = TableColumns.learn(
+        table, categorical=settings.categorical or None, missing=settings.missing or None, rng=rng
+    )
     rows = EncodedRows(columns, table)
     source = map_rows(rows, Scaling.learn(rows, columns, rng=rng))
     n, d = source.shape

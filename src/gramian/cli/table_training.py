@@ -43,6 +43,7 @@ def estimator(task: str, settings: TrainingOptions) -> TabularRegressor | Tabula
         kernel=settings.kernel,
         metric=None if settings.metric == "none" else settings.metric,
         categorical=settings.categorical or None,
+        missing=settings.missing or None,
         time_limit=settings.time_limit,
         memory_budget=settings.memory,
         random_state=settings.seed,

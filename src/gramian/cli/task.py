@@ -7,7 +7,8 @@ from sklearn.model_selection import train_test_split
 
 from gramian._typing import Array, IntArray
 from gramian.data.arrow import is_number
-from gramian.data.cells import MARKERS, is_code
+from gramian.data.cells import is_code
+from gramian.data.missing import MARKERS
 from gramian.exceptions import InputError
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION
 from gramian.tables.holdout import HoldOut

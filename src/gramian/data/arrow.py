@@ -6,7 +6,7 @@ The type of each column is checked before anything is converted, so that an erro
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
@@ -179,6 +179,24 @@ def usual_table(table: Table) -> Any:
     for j, field in enumerate(table.schema):
         if unusual(field.type):
             table = table.set_column(j, field.name, usual(table.column(j), field.name))
+    return table
+
+
+def without_texts(table: Table, texts: Collection[str], kept: Collection[str] = ()) -> Any:
+    """Return a table whose columns of text have a null where a cell is blank, or one of the texts.
+
+    In the columns ``kept``, and where there are no texts, only empty cells become nulls.
+    """
+    pa = pyarrow_package()
+    for j, field in enumerate(table.schema):
+        if str(value_type(field.type)) not in TEXT:
+            continue
+        column, own = plain(table.column(j).combine_chunks()), () if field.name in kept else texts
+        cells = pa.compute.utf8_trim_whitespace(column) if own else column
+        lost = pa.compute.is_in(cells, value_set=pa.array(["", *own], column.type))
+        if pa.compute.any(lost).as_py():
+            column = pa.compute.if_else(lost, pa.scalar(None, column.type), column)
+            table = table.set_column(j, field.name, column)
     return table
 
 

@@ -34,8 +34,6 @@ NOUNS = {
     DURATION: "durations",
     EMPTY: "missing values",
 }
-#: Text among numbers that stands for a missing value, in lower case.
-MARKERS = ("", "?", "-", "--", "na", "n/a", "nan", "none", "null", "unknown", "missing", ".")
 #: Text that is a whole number, and the start of such text that is a code, such as 007.
 _WHOLE, _ZERO = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?0\d")
 #: What dates hold that name their time zone.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from gramian.data.missing import MISSING
+
 REFUSE, ONEHOT, DROP = "refuse", "onehot", "drop"
 #: Keep the columns' stored types, for a table with more than numbers.
 AS_STORED = "as stored"
@@ -27,7 +29,7 @@ class FileOptions:
     floats: bool = False  #: whether integer columns are read as floats
     text: tuple[str, ...] = ()  #: columns of a CSV file that are text although their cells look like numbers
     numeric: tuple[str, ...] = ()  #: columns of a CSV file that are numbers although some have leading zeros
-    missing: tuple[str, ...] = ()  #: cells of a CSV file that are missing values, besides empty cells, NA, …
+    missing: tuple[str, ...] = MISSING  #: text that is a missing value, besides blank cells
     sep: str | None = None  #: character between the columns of a CSV file; None: detect
     encoding: str | None = None  #: of a CSV file; None: UTF-8
     keep_bytes: float = 0.0  #: bytes of parsed rows that may stay in memory
@@ -39,7 +41,6 @@ class FileOptions:
             "the separator of the columns": self.sep,
             "the encoding": self.encoding,
             "columns to read as text": self.text,
-            "cells that are missing values": self.missing,
         }
         return next((name for name, value in given.items() if value), "")
 

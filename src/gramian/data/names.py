@@ -1,7 +1,9 @@
 """Columns by name: the names of any table, and the order in which a fitted model takes its columns.
 
 The rule for every model: a table with names is matched by name, in any order. Missing and additional columns
-are refused. If only one of the two tables has names, columns are taken by place, with a warning.
+are refused. Labels that are no text (numbers, dates, tuples) are names like any others. If only one of the
+two tables has names, columns are taken by place, with a warning. The labels 0, 1, 2, … that pandas gives an
+array are names beside a table with numbers as labels, and no names beside an array or other labels.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ LIKE = "gramian.open_data(..., like=the training rows' source) chooses them from
 
 
 def names_of(X: RowsLike) -> tuple[str, ...] | None:
-    """Return the names of the columns of a table; None if it has none, or labels that are no text.
+    """Return the names of the columns of a table; None if it has none.
 
     X : a frame of pandas, polars or Dask, an Arrow table or batch, records, a row source, or rows without
         names. Raises ``InputError`` if a name occurs twice, or only some of the labels are text.
@@ -46,7 +48,7 @@ def names_of(X: RowsLike) -> tuple[str, ...] | None:
     if isinstance(X, Records):
         return X.names
     if isinstance(X, TableSource):
-        return X.names if X.named else None
+        return X.names
     if isinstance(X, RowSource):
         found = getattr(X, "feature_names", None)
         return None if found is None else text_names(found)
@@ -65,11 +67,12 @@ def places_of(
     >>> places_of(("b", "a"), ("a", "b"), "KernelRidge")
     (1, 0)
     """
-    if names is None and known is None:
+    unlabelled = _is_unlabelled(names, known), _is_unlabelled(known, names)
+    if all(unlabelled):
         return None
-    if names is None or known is None:
+    if any(unlabelled) or names is None or known is None:
         text = f"X does not have valid feature names, but {model} was fitted with feature names."
-        if names is not None:
+        if unlabelled[1]:
             text = f"X has feature names, but {model} was fitted without feature names."
         warnings.warn(f"{text} Its columns are taken by place.", UserWarning, stacklevel=5)
         return None
@@ -90,6 +93,18 @@ def places_of(
             f"out what the model was not trained on, such as an id or the target. {LIKE}"
         )
     return tuple(found.get(name, -1) for name in known)
+
+
+def is_counted(names: Sequence[str]) -> bool:
+    """Return whether names are 0, 1, 2, …: those that pandas gives the columns of an array."""
+    return tuple(names) == tuple(map(str, range(len(names))))
+
+
+def _is_unlabelled(names: Sequence[str] | None, others: Sequence[str] | None) -> bool:
+    """Return whether a table has no names to compare with those of another one."""
+    if names is None:
+        return True
+    return is_counted(names) and not any(name.isdecimal() for name in others or ())
 
 
 def shown_names(names: Sequence[str], article: str = "") -> str:

@@ -13,6 +13,7 @@ from gramian.data.file_options import AS_STORED, DROP, ONEHOT, REFUSE, FileOptio
 from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.formats.frames import FrameStorage, frame_kind, opened_frame
 from gramian.data.formats.records import Records
+from gramian.data.missing import MISSING, missing_texts, text_list
 from gramian.data.storage import Storage, explain_errors
 from gramian.data.stored_file import find_files, is_path
 from gramian.data.stored_source import StoredSource
@@ -29,7 +30,7 @@ def open_data(
     nan: str = REFUSE,
     key: str | None = None,
     like: StoredSource | None = None,
-    missing: Sequence[str] = (),
+    missing: Sequence[str] | None = None,
     sep: str | None = None,
     encoding: str | None = None,
 ) -> StoredSource:
@@ -62,8 +63,9 @@ def open_data(
         rows when opening rows to predict. A category that it lacks is refused when it is read. Its target
         applies too, if the new rows have that column (or array) with values; for ``.npy`` pass ``target=``
         again.
-    missing : cells of CSV files that are missing values, such as ``["?", "-999"]``, besides empty cells, NA,
-        N/A, NaN, null and the like.
+    missing : text that is a missing value in any column, such as ``["?", "-999"]``, in place of the default:
+        NA, N/A, NaN, null and the like (:data:`gramian.data.missing.MISSING`). ``()`` keeps these as values,
+        as in the columns that ``categorical`` names. Blank text is always missing.
     sep : character between the columns of CSV files. By default a tab for ``.tsv``; for ``.csv`` the one of
         comma, semicolon, tab and ``|`` that gives the first 20 lines the same number of columns.
     encoding : of CSV files, such as ``"latin-1"``; by default UTF-8.
@@ -98,7 +100,7 @@ def open_data(
     one_of("categorical", categorical, (REFUSE, ONEHOT))
     one_of("nan", nan, (REFUSE, DROP))
     choice = _choice(target, columns, categorical, key, like)
-    given = replace(choice, text=text, missing=text_list("missing", missing), sep=sep, encoding=encoding)
+    given = replace(choice, text=text, missing=_missing(missing, like), sep=sep, encoding=encoding)
     storage = open_storage(data, given, like)
     if like is not None and storage.n_features != like.shape[1]:
         raise InputError(
@@ -136,14 +138,6 @@ def open_table(data: Any, choice: FileOptions) -> StoredTable:
     storage = open_storage(data, replace(choice, categorical=AS_STORED))
     assert isinstance(storage, ColumnarStorage), "other formats refuse it: they name no columns"
     return StoredTable(storage, keep_bytes=choice.keep_bytes)
-
-
-def text_list(name: str, values: Sequence[str]) -> tuple[str, ...]:
-    """Return a list of texts that a user gave as a tuple."""
-    found = None if isinstance(values, str) or not is_iterable(values) else tuple(values)
-    if found is None or not all(isinstance(value, str) for value in found):
-        raise InputError(f"{name}={quoted(values)} is no list of texts. Pass one, such as {name}=['a'].")
-    return found
 
 
 def _choice(
@@ -184,6 +178,13 @@ def _choice(
     )
 
 
+def _missing(given: Sequence[str] | None, like: StoredSource | None) -> tuple[str, ...]:
+    """Return the texts that count as missing: those given, of the earlier source, or the default."""
+    if given is None and like is not None:
+        return tuple(like.storage.settings().get("missing", MISSING))
+    return missing_texts(given)
+
+
 def refuse_csv_options(what: str, choice: FileOptions) -> None:
     """Raise if an option was given that only CSV files have."""
     if choice.of_csv:
@@ -193,7 +194,7 @@ def refuse_csv_options(what: str, choice: FileOptions) -> None:
 def open_storage(data: Any, choice: FileOptions, like: StoredSource | None = None) -> Storage:
     """Return the storage of files or of a frame, opened by the reader of their format.
 
-    CSV files are read with the text columns and missing values of ``like`` unless the choice has its own.
+    CSV files are read with the text columns of ``like`` unless the choice has its own.
     """
     data = opened_frame(data)
     if isinstance(data, Records):
@@ -223,11 +224,8 @@ def open_storage(data: Any, choice: FileOptions, like: StoredSource | None = Non
     if first is not CSV:
         refuse_csv_options(f"{paths[0]} is {first.name}", choice)
     elif like is not None:
-        before = like.storage.settings()
-        choice = replace(
-            choice,
-            text=choice.text or before.get("text", ()),
-            missing=choice.missing or before.get("missing", ()),
-        )
+        choice = replace(choice, text=choice.text or like.storage.settings().get("text", ()))
+    if choice.missing != MISSING and not first.columns:
+        raise InputError(f"{paths[0]} is {first.name}, without text. Leave out missing=.")
     with explain_errors(str(paths[0]) if len(paths) == 1 else f"{paths[0]} and the other files", 0):
         return first.storage(paths, choice)

@@ -217,6 +217,7 @@ class PieceReader:
             assert self.storage.target is not None
             column = f"the target {self.storage.target.name!r}"
             value = np.ravel(np.asarray(values, object))[0]
+            column += self.storage.written_cell(piece, row)
         infinite = isinstance(value, (float, np.floating)) and np.isinf(value)
         return InputError(
             f"Row {piece.first + row} of {self.storage.names[piece.file]} (from 0) has "

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 from gramian._typing import Array, Rows
 from gramian.data.file_options import FileOptions
-from gramian.data.opening import open_numbers, text_list
+from gramian.data.missing import missing_texts
+from gramian.data.opening import open_numbers
 from gramian.exceptions import InputError
 
 
@@ -32,7 +33,7 @@ def read_table(
     target: str | None = None,
     columns: Sequence[str] | None = None,
     n_features: int | None = None,
-    missing: Sequence[str] = (),
+    missing: Sequence[str] | None = None,
     sep: str | None = None,
     encoding: str | None = None,
 ) -> Table:
@@ -50,7 +51,7 @@ def read_table(
         but the target, in the file's order, without an index that pandas stored.
     n_features : width of a svmlight file, whose lines leave zeros out: pass the width of the training data
         when reading rows to predict. Other formats must match it if it is given.
-    missing, sep, encoding : of CSV files, as in :func:`gramian.open_data`.
+    missing, sep, encoding : as in :func:`gramian.open_data`.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def read_table(
         n_features=n_features,
         floats=True,
         keep_bytes=np.inf,
-        missing=text_list("missing", missing),
+        missing=missing_texts(missing),
         sep=sep,
         encoding=encoding,
     )

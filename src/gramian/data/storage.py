@@ -97,6 +97,10 @@ class Storage(ABC):
     #: Whether rows are CSR matrices.
     sparse = False
 
+    def written_cell(self, piece: Piece, row: int) -> str:
+        """Return words about a target's text that says missing; "" if it is none."""
+        return ""
+
     @abstractmethod
     def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Rows | None, Array | None]:
         """Return the rows and the targets of a piece, as far as they are asked for.

@@ -14,7 +14,7 @@ from gramian._typing import Array, IntArray, RowsLike
 from gramian.data.arrow import TEXT, numbers, plain, value_type
 from gramian.data.cells import AWARE, BOOLEAN, DATE, EMPTY, NUMERIC, Cells, categories, cells_of, without_kind
 from gramian.data.distributed import is_elsewhere, refuse_elsewhere
-from gramian.data.formats.frames import column_labels, frame_kind, opened_frame, refuse_twice, text_names
+from gramian.data.formats.frames import column_labels, frame_kind, opened_frame, text_names
 from gramian.data.formats.records import Records
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import InputError
@@ -54,11 +54,6 @@ class TableSource(ABC):
     shape: tuple[int, int]
     #: Names of the columns; None if columns have only places.
     names: tuple[str, ...] | None = None
-
-    @property
-    def named(self) -> bool:
-        """Whether columns are matched by their names: not if these are numbers in a pandas frame."""
-        return self.names is not None
 
     @abstractmethod
     def block(self, where: slice | IntArray) -> TableBlock:
@@ -160,17 +155,10 @@ class FrameTable(TableSource):
     def __init__(self, frame: Any) -> None:
         self._kind, self._frame = frame_kind(frame), frame
         labels = column_labels(frame)
-        self._named = text_names(labels) is not None
-        self.names = tuple(map(str, labels))
-        refuse_twice("X", self.names)
+        self.names = text_names(labels)
         # An old Arrow batch has no shape.
         n_rows = frame.num_rows if self._kind == "Arrow" else frame.shape[0]
         self.shape = int(n_rows), len(labels)
-
-    @property
-    def named(self) -> bool:
-        """Whether the labels of the columns are text."""
-        return self._named
 
     def block(self, where: slice | IntArray) -> TableBlock:
         """Return some rows."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Float64Array
+from gramian.data.missing import missing_numbers
 from gramian.export.c_literals import real, text
 from gramian.export.table import CODE, CONSTANTS, DAY, TEXT, UNUSED, TableForm
 
@@ -65,6 +66,10 @@ def table_slots(table: TableForm) -> dict[str, str]:
         "COLUMN": ",\n".join(columns),
         # An array of C has at least one element.
         "TEXTS": ",\n".join(map(text, texts or [""])),
+        "MISSINGS": str(len(table.missing)),
+        "MISSING": ", ".join(map(text, table.missing or [""])),
+        "LOSTS": str(len(lost := missing_numbers(table.missing))),
+        "LOST": ", ".join(map(real, lost or [0.0])),
         "CODES": ",\n".join(map(real, codes or [0.0])),
         "MEANS": str(len(table.means)),
         "MEAN": ",\n".join(means or ["{0, 0, 0.0}"]),

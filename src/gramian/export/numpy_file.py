@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian.data.missing import missing_numbers
 from gramian.export.description import Description
 from gramian.export.table import CODE, CONSTANTS, TEXT, TableForm
 
@@ -87,8 +88,9 @@ def _npz(model: Description) -> bytes:
 
 def _table_arrays(table: TableForm) -> dict[str, Any]:
     arrays: dict[str, Any] = {name: np.array(value) for name, value in CONSTANTS.items()}
-    for name in ("names", "kinds", "scalings", "hows"):
+    for name in ("names", "kinds", "scalings", "hows", "missing"):
         arrays[name] = np.array(getattr(table, name), str)
+    arrays["lost"] = np.array(missing_numbers(table.missing), np.float64)
     for name in ("places", "fill", "origin", "means", "shift", "scale", "back"):
         arrays[name] = getattr(table, name)
     arrays |= {f"levels_{j}": table.levels[j] for j, kind in enumerate(table.kinds) if kind in (CODE, TEXT)}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, Float64Array
+from gramian.data.missing import missing_numbers
 from gramian.exceptions import InputError
 from gramian.export.onnx_graph import Graph
 from gramian.export.table import CODE, CONSTANTS, TEXT, UNUSED, Lookup, TableForm
@@ -86,11 +87,17 @@ def _category(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
     if table.kinds[j] == TEXT:
         if own:
             _refuse_empty(table.names[j], levels)
-        lost = graph("Equal", column, graph.constant(np.array([[""]], object)))
+        texts = np.array([["", *filter(None, table.missing)]], object)
+        lost = graph(
+            "ReduceMax",
+            graph.cast(graph("Equal", column, graph.constant(texts)), np.float64),
+            graph.constant([1]),
+            keepdims=1,
+        )
         levels = levels.astype(object)
     else:
         column = graph.cast(column, np.float64)
-        lost = graph("IsNaN", column)
+        lost = _lost(graph, table, column)
     hot = graph.cast(graph("Equal", column, graph.constant(levels[None])), np.float64)
     found, missing = [hot], [graph.cast(lost, np.float64)] if own else []
     if other >= 0:
@@ -110,13 +117,21 @@ def _refuse_empty(name: str, levels: Array) -> None:
         )
 
 
+def _lost(graph: Graph, table: TableForm, column: str) -> str:
+    """Return whether numbers are missing: NaN, or one that stands for it."""
+    lost = graph("IsNaN", column)
+    for number in missing_numbers(table.missing):
+        lost = graph("Or", lost, graph("Equal", column, graph.constant(number)))
+    return lost
+
+
 def _number(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
     """Return value, missing-value indicator, season, weekday and time of day, those that the column has."""
     value, gone, _, season, weekday, hour = (table.places[j] >= 0).tolist()
     fill, origin = graph.constant(table.fill[j]), graph.constant(table.origin[j])
     column = graph("Unsqueeze", name, graph.constant([1]))
     x = graph.cast(graph.cast(column, table.dtype), np.float64)
-    lost = graph("IsNaN", x)
+    lost = _lost(graph, table, x)
     found = []
     if value:
         found.append(graph("Sub", graph("Where", lost, fill, x), origin))

@@ -64,10 +64,10 @@ def _matched(rows: Any) -> Any:
         labels = list(dict.fromkeys(name for row in rows for name in row))
     else:
         labels = list(getattr(rows, "column_names", getattr(rows, "columns", ())))
-    if not labels or not all(isinstance(label, str) for label in labels):
-        return rows
-    model = _model()
+    labels, model = list(map(str, labels)), _model()
     names = model["names"].tolist() if model["by_name"] else labels
+    if not labels or _places(labels, names) or _places(names, labels):
+        return rows
     kinds = model["kinds"].tolist() if "kinds" in model else []
     unused = [name for name, kind in zip(names, kinds) if kind == "unused"]
     missing = [name for name in names if name not in labels and name not in unused]
@@ -80,6 +80,11 @@ def _matched(rows: Any) -> Any:
         return [[row.get(name) for name in names] for row in rows]
     table = np.asarray(rows)
     return table[:, [labels.index(name) if name in labels else 0 for name in names]]
+
+
+def _places(names: list, others: list) -> bool:
+    """Return whether names are the places of columns, and the others are no numbers."""
+    return names == list(map(str, range(len(names)))) and not any(name.isdecimal() for name in others)
 
 
 def _values(X: Any) -> np.ndarray:

@@ -156,6 +156,9 @@ def _cells(rows: Any, width: int) -> np.ndarray:
 
 
 def _missing(cell: Any) -> bool:
+    """Return whether a cell is missing, or is text that says so."""
+    if isinstance(cell, str):
+        return cell.strip() in _model()["missing"].tolist()
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)
 
 
@@ -206,6 +209,7 @@ def _numbers(column: np.ndarray, kind: str, name: str) -> np.ndarray:
         found = column.astype(np.float64)
     else:
         found = np.array([_number(cell, kind, name) for cell in column.tolist()], np.float64)
+    found[np.isin(found, _model()["lost"])] = np.nan
     if np.isinf(found).any():
         raise ValueError(f"Column {name!r} holds infinity. Pass a number, or NaN for a missing value.")
     if kind == "boolean" and not np.isin(found[~np.isnan(found)], [0.0, 1.0]).all():

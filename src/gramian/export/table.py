@@ -76,6 +76,7 @@ class TableForm:
     back : (outputs, 8), columns :data:`BACK`; y = unit·h⁻¹(mean + scale·cut(centre + spread·v, low, high)).
     scores : values of the inverse map "quantile" (2, knots), by output.
     calibration : slope and bend of the log odds; None for a regressor, or if there are no probabilities.
+    missing : text that is a missing value in any column, without spaces around it; "" stands for blank text.
     """
 
     names: tuple[str, ...]
@@ -95,6 +96,7 @@ class TableForm:
     back: Float64Array
     scores: dict[int, Float64Array]
     calibration: tuple[float, float] | None
+    missing: tuple[str, ...] = ()
 
 
 def table_form(model: BaseEstimator) -> TableForm:
@@ -130,6 +132,9 @@ def table_form(model: BaseEstimator) -> TableForm:
             if one.knots is not None and one.scores is not None
         },
         calibration=None if calibration is None else (calibration.slope, calibration.bend),
+        missing=tuple(
+            sorted({"", *columns.missing} - {text for c in columns.columns for text in c.categories})
+        ),
     )
 
 

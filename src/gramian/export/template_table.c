@@ -15,6 +15,9 @@ static const char *const TEXTS[] = {
 static const double CODES[] = {
 @CODES@
 };
+/* Text and numbers that are missing values. */
+static const char *const MISSING[] = { @MISSING@ };
+static const double LOST[] = { @LOST@ };
 /* Means of the levels of categories: place, a level's own place, its number. */
 static const struct {
     int to, level;
@@ -124,9 +127,33 @@ static int found(int by_text, int first, int count, const @NAME@_cell *cell)
     return found_otherwise(by_text, first, count, cell);
 }
 
+/* Whether text is missing, or says so, without the spaces around it. */
+static int says_missing(const char *text)
+{
+    size_t n;
+    if (text == NULL)
+        return 1;
+    text += strspn(text, " ");
+    for (n = strlen(text); n > 0 && text[n - 1] == ' '; n--)
+        ;
+    for (int k = 0; k < @MISSINGS@; k++)
+        if (strlen(MISSING[k]) == n && memcmp(MISSING[k], text, n) == 0)
+            return 1;
+    return 0;
+}
+
+/* A number, NaN in place of one that is a missing value. */
+static double present(double number)
+{
+    for (int k = 0; k < @LOSTS@; k++)
+        if (number == LOST[k])
+            return NAN;
+    return number;
+}
+
 static int lost(int j, const @NAME@_cell *cell)
 {
-    return COLUMN[j].kind == TEXT ? cell->text == NULL : isnan(cell->number);
+    return COLUMN[j].kind == TEXT ? says_missing(cell->text) : isnan(present(cell->number));
 }
 
 /* The number of a level, 0 for one that is missing or unknown. */
@@ -192,7 +219,7 @@ static void encode(const @NAME@_cell *row, real *out)
 {
     double x[FEATURES] = { 0 };
     for (int j = 0; j < COLUMNS; j++) {
-        const double number = (@NUMBER@)row[j].number, whole = floor(number);
+        const double number = (@NUMBER@)present(row[j].number), whole = floor(number);
         const int gone = isnan(number);
         if (COLUMN[j].kind == CODE || COLUMN[j].kind == TEXT) {
             const int place = category(j, row + j);

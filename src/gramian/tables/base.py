@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
 from gramian._checks import one_of, positive_number
-from gramian._random import as_generator, seed_for_sklearn
+from gramian._random import seed_for_sklearn
 from gramian._tiles import one_blas_thread
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.compression.plan import Plan
@@ -81,12 +81,12 @@ class TabularModel(TableServer, KernelEstimator):
     effort: str
     include: Any
     categorical: Any
+    missing: Sequence[str] | None
     time_limit: float | None
     memory_budget: Any
     random_state: Any
     n_jobs: int | None
     verbose: int
-
     search_: TableSearchResult
     contributions_: Contributions | None
     metric_importances_: Float64Array
@@ -149,7 +149,7 @@ class TabularModel(TableServer, KernelEstimator):
             with warnings.catch_warnings(), suppress(InputError):
                 # These rows alone may lack values or classes; the warning comes when all rows are read.
                 warnings.simplefilter("ignore")
-                columns = TableColumns.learn(table, categorical=self.categorical, rng=as_generator(0))
+                columns = TableColumns.learn(table, categorical=self.categorical, missing=self.missing)
                 EncodedRows(columns, table).rows(slice(0, table.shape[0]))
 
         some = rows_in_time(X, until, read, rng, classes)
@@ -165,6 +165,7 @@ class TabularModel(TableServer, KernelEstimator):
         self.columns_ = TableColumns.learn(
             X,
             categorical=self.categorical,
+            missing=self.missing,
             sample_weight=weights,
             rng=rng,
             groups=place_of(as_table(X), "groups", groups),

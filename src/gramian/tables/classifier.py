@@ -51,7 +51,9 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
 
     Parameters
     ----------
-    kernel, metric, scaling, effort, categorical, time_limit, memory_budget, random_state, n_jobs, verbose
+    kernel, metric, scaling, effort, categorical, missing, time_limit
+        As in the regressor.
+    memory_budget, random_state, n_jobs, verbose
         As in the regressor.
     include : "auto" or tuple of str, default="auto"
         As in the regressor: whether gradient boosting joins, here as a further term of the log odds.
@@ -113,6 +115,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     effort: str = DEFAULT
     include: Literal["auto"] | Sequence[str] = "auto"
     categorical: Any = None
+    missing: Sequence[str] | None = None
     class_weight: Any = None
     time_limit: float | None = None
     memory_budget: int | str = "1GB"

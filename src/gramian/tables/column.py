@@ -11,7 +11,8 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.arrow import is_number
-from gramian.data.cells import AWARE, BOOLEAN, CATEGORY, DATE, EMPTY, MARKERS, NOUNS, NUMERIC, Cells, is_code
+from gramian.data.cells import AWARE, BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells, is_code
+from gramian.data.missing import MARKERS
 from gramian.exceptions import InputError, quoted
 from gramian.tables.date_text import DAY_FIRST, MONTH_FIRST, YEAR_FIRST, days_of_text, is_blank
 from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values

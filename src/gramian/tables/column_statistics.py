@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -62,6 +62,7 @@ class ColumnStatistics:
         self.read = ColumnStatistics(name, place, ()) if self.dated else None  # text as numbers
         self.marked = False
         self.undeclared = True
+        self.missing_text: Counter[str] = Counter()  # cells such as "NA", by their text
         # Of a category: the number of values, and the share of the rows without their own place.
         self.levels, self.lost_share = 0, 0.0
 
@@ -87,6 +88,25 @@ class ColumnStatistics:
             self._prune()
         else:
             self._add_numbers(cells.values, rows, sample, weights)
+
+    def count_missing_text(self, cells: Cells, texts: Collection[str]) -> None:
+        """Count the cells whose text says that they are missing, besides blank ones."""
+        if cells.kind == CATEGORY:
+            for code, level in enumerate(cells.levels):
+                if level.strip() in texts:
+                    self.missing_text[level.strip()] += int(np.count_nonzero(cells.values == code))
+                    self.marked = True
+
+    def taken_as_missing(self, column: Column) -> str:
+        """Return the warning about text of a category that counts as missing; "" if there is none."""
+        if column.kind != CATEGORY or column.dropped or not self.missing_text:
+            return ""
+        cells = " and ".join(f"{count:,} cells {text!r}" for text, count in self.missing_text.items())
+        return (
+            f"Column {self.name!r}: {cells} taken as missing, here and in rows to predict. If they are "
+            "values, pass missing=() (on the command line --missing ''); if not, "
+            f"missing={sorted(self.missing_text)} says so without this warning."
+        )
 
     def column(self) -> Column:
         """Return the column that the rows describe."""

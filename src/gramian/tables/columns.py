@@ -13,6 +13,7 @@ import numpy as np
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, RowsLike
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC, unique_names
+from gramian.data.missing import MISSING, missing_numbers, missing_texts, without_missing
 from gramian.data.names import names_of, places_of
 from gramian.data.tables import TableBlock, TableSource, as_table
 from gramian.exceptions import InputError, did_you_mean, listed
@@ -53,6 +54,7 @@ class TableColumns:
     dtype: np.dtype[Any]
     means: tuple[LevelMeans, ...] = ()  #: encoded columns behind all others
     lookups: tuple[LevelLookup, ...] = ()  #: encoded columns behind these
+    missing: tuple[str, ...] = MISSING  #: text that is a missing value, also in rows to come
 
     @classmethod
     def learn(
@@ -60,6 +62,7 @@ class TableColumns:
         X: RowsLike,
         *,
         categorical: object = None,
+        missing: Sequence[str] | None = None,
         sample_weight: Float64Array | None = None,
         rng: np.random.Generator | None = None,
         groups: int | None = None,
@@ -73,6 +76,9 @@ class TableColumns:
         categorical : numeric columns to treat as categories: their names or places, or a mask of length d.
             The categorical types of pandas, polars and Arrow are always categories, and so is text unless
             all of it can be read as dates.
+        missing : text that is a missing value, in place of NA, null, NaN and the like, which a warning names
+            with their number; () keeps all text but blank text. A number among them is missing in columns
+            of numbers too.
         sample_weight : (n,), at least 0. A row of weight 2 counts as two rows in medians and category counts,
             a row of weight 0 not at all.
         groups : place of a column that only tells which rows belong together, and is not used.
@@ -95,6 +101,7 @@ class TableColumns:
             what = "rows" if n == 0 else "columns"
             raise InputError(f"X has shape {(n, d)}, so no {what}. Pass at least one row and one column.")
         names = table.names or tuple(map(str, range(d)))
+        texts = missing_texts(missing)
         forced = _forced(categorical, names, table.names is not None)
         size = int(np.clip(SAMPLE_NUMBERS // d, LEAST_SAMPLE, SAMPLE_ROWS))
         rng = np.random.default_rng(0) if rng is None else rng
@@ -106,20 +113,24 @@ class TableColumns:
             local = sample[first:last] - where.start
             w = None if weights is None else weights[where]
             for j, tally in enumerate(tallies):
-                tally.add(block.cells(j, tally.name, j in forced), where, local, w)
+                cells = block.cells(j, tally.name, j in forced)
+                tally.count_missing_text(cells, texts)
+                tally.add(without_missing(cells, texts), where, local, w)
         columns = tuple(tally.column() for tally in tallies)
         if groups is not None:
             columns = tuple(
                 replace(column, dropped=GROUPS) if column.place == groups else column for column in columns
             )
-        _warn(columns, tallies)
+        _warn(columns, tallies, chosen=missing is not None)
         if not any(column.width for column in columns):
             raise InputError(
                 f"No column of X can be used: {_reasons(columns)}. Pass at least one column that varies and "
                 "whose values repeat or are numbers."
             )
         narrow = all(column.narrow and column.kind != DATE for column in columns if column.width)
-        return cls(columns, table.named, n, np.dtype(np.float32 if narrow else np.float64))
+        return cls(
+            columns, table.names is not None, n, np.dtype(np.float32 if narrow else np.float64), missing=texts
+        )
 
     # ---- the encoded columns -------------------------------------------------------------------
 
@@ -244,12 +255,13 @@ class TableColumns:
         for error messages.
         """
         done: set[int] = set()
-        if block.matrix is not None:
+        if block.matrix is not None and not missing_numbers(self.missing):
             done = self._encode_matrix(block.matrix, order, rows, out)
         for column, start, place in zip(self.columns, self._starts, order):
             if not column.width or column.place in done:
                 continue
             cells = block.cells(place, column.name, column.kind == CATEGORY and column.holds != "text")
+            cells = without_missing(cells, self.missing, column.categories)
             if cells.kind not in (CATEGORY, EMPTY):
                 refuse_infinity(cells.values, column.name, rows)
             column.encode(cells, out[:, start : start + column.width])
@@ -330,12 +342,12 @@ def _forced(categorical: object, names: Sequence[str], named: bool) -> frozenset
     return frozenset(found)
 
 
-def _warn(columns: Sequence[Column], tallies: Sequence[ColumnStatistics]) -> None:
+def _warn(columns: Sequence[Column], tallies: Sequence[ColumnStatistics], *, chosen: bool) -> None:
     empty = [column.name for column in columns if column.dropped == NO_VALUES]
     single = [f"{c.name!r}{t.hint(c)}" for c, t in zip(columns, tallies) if c.dropped == NO_REPEATS]
     for column, tally in zip(columns, tallies):
-        if loss := tally.loss(column):
-            warnings.warn(loss, UserWarning, stacklevel=3)
+        for text in filter(None, (tally.loss(column), "" if chosen else tally.taken_as_missing(column))):
+            warnings.warn(text, UserWarning, stacklevel=3)
     if empty:
         warnings.warn(
             f"These columns are not used, because they have no values: {listed(empty)}.",

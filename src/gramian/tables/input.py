@@ -59,7 +59,7 @@ def checked_table(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
             f"{type(estimator).__name__}. Pass more rows" + (f": n_samples={n} is too few." if n else ".")
         )
     known = getattr(estimator, "n_features_in_", None)
-    by_place = not table.named or not hasattr(estimator, "feature_names_in_")
+    by_place = table.names is None or not hasattr(estimator, "feature_names_in_")
     if not reset and by_place and d != known:
         raise InputError(
             f"X has {d} features, but {type(estimator).__name__} is expecting {known} features as input: the "

@@ -88,6 +88,10 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         models alone.
     categorical : list of names or places, or mask, default=None
         Numeric columns to treat as categories. Text is categorical anyway.
+    missing : list of str or None, default=None
+        Text that is a missing value in any column, in training and in rows to predict, whether they come as a
+        file, a frame, records or one row. None means NA, N/A, null, NaN and the like, as in CSV files, with a
+        warning that counts them; () keeps all text but blank text as values.
     time_limit : float or None, default=None
         Seconds that a fit should take, on the wall clock. Search and metric rounds get half of them, the
         last model the rest. Its ranks, and if necessary its number of rows, depend on how long the earlier
@@ -184,6 +188,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     effort: str = DEFAULT
     include: Literal["auto"] | Sequence[str] = "auto"
     categorical: Any = None
+    missing: Sequence[str] | None = None
     time_limit: float | None = None
     memory_budget: int | str = "1GB"
     random_state: Any = None

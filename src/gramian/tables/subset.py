@@ -23,11 +23,6 @@ class SubsetTable(TableSource):
         self.read_bytes: int = getattr(table, "read_bytes", 0)
         self.row_bytes: int = getattr(table, "row_bytes", 0)
 
-    @property
-    def named(self) -> bool:
-        """Whether columns are matched by their names."""
-        return self._table.named
-
     def block(self, where: slice | IntArray) -> TableBlock:
         """Return some rows."""
         return self._table.block(self._numbers[where])

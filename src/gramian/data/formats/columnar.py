@@ -21,9 +21,11 @@ from gramian.data.arrow import (
     pyarrow_package,
     select,
     value_type,
+    without_texts,
 )
-from gramian.data.cells import MARKERS, unique_names
+from gramian.data.cells import unique_names
 from gramian.data.file_options import AS_STORED, ONEHOT, FileOptions
+from gramian.data.missing import MARKERS
 from gramian.data.storage import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
 from gramian.exceptions import InputError, quoted
 
@@ -107,14 +109,27 @@ class ColumnarStorage(Storage):
         Columns that are kept as stored are returned as an Arrow table.
         """
         wanted = [*(self.columns if rows else ()), *(self.choice.targets if target else ())]
-        found = self.table(piece, wanted, "rows" if rows else "targets")
+        found = self._present(self.table(piece, wanted, "rows" if rows else "targets"))
         if found.num_rows != piece.n_rows:
             raise ValueError(f"{piece.n_rows} rows were expected and {found.num_rows} found")
         return self._features(found) if rows else None, self._targets(found) if target else None
 
+    def written_cell(self, piece: Piece, row: int) -> str:
+        """Return words about a target's text that says missing; "" if it is none."""
+        name = self.choice.targets[0]
+        cell = self.table(piece, [name], "targets").column(name)[row].as_py()
+        if not isinstance(cell, str):
+            return ""
+        return (
+            f" (the cell holds {quoted(cell)}, which counts as missing: if it is a class, pass missing=(), "
+            f"or for CSV files categorical=[{name!r}]; on the command line --missing '' or --text "
+            f"{name})"
+        )
+
     def settings(self) -> dict[str, Any]:
-        """Return the columns and categories."""
-        return {"columns": tuple(self.columns), "categories": self.categories}
+        """Return the columns, their categories, and the text that is a missing value."""
+        choice = self.choice
+        return {"columns": tuple(self.columns), "categories": self.categories, "missing": choice.missing}
 
     # ---- features ------------------------------------------------------------------------------
 
@@ -178,7 +193,7 @@ class ColumnarStorage(Storage):
             if found:
                 row, cell = found[0]
                 if cell.strip().lower() in MARKERS:
-                    cure = f"or, if it is a missing value of a CSV file, pass missing=[{quoted(cell)}]."
+                    cure = f"or, if it is a missing value, pass missing=[{quoted(cell)}]."
                 raise InputError(
                     f"{self.names[piece.file]}: column {column!r} holds text (such as {quoted(cell)}), first "
                     f"in row {piece.first + row} (from 0). Encode it as numbers, {cure}"
@@ -190,7 +205,12 @@ class ColumnarStorage(Storage):
 
     def _scan(self, columns: Sequence[str]) -> Iterator[tuple[Piece, Any]]:
         for piece in self.pieces if columns else ():
-            yield piece, self.table(piece, columns, "rows")
+            yield piece, self._present(self.table(piece, columns, "rows"))
+
+    def _present(self, table: Table) -> Any:
+        """Return a table with nulls for text that says missing; features kept as stored keep it."""
+        stored = self.columns if self.choice.categorical == AS_STORED else ()
+        return without_texts(table, self.choice.missing, (*self.choice.text, *stored))
 
     # ---- target --------------------------------------------------------------------------------
 

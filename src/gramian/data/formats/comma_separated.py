@@ -139,8 +139,8 @@ class CSVStorage(ColumnarStorage):
             )
 
     def settings(self) -> dict[str, Any]:
-        """Return the columns, the categories, and what the cells stand for."""
-        return {**super().settings(), "text": self.choice.text, "missing": self.choice.missing}
+        """Return the columns, the categories, the text that is missing, and the columns of text."""
+        return {**super().settings(), "text": self.choice.text}
 
     def _same_header(self, number: int, used: list[str], *, every: bool) -> None:
         pa = pyarrow_package()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gramian.data.arrow import TEXT, pyarrow_package
+from gramian.data.arrow import TEXT, pyarrow_package, without_texts
 from gramian.data.cells import is_code
 from gramian.data.formats.csv_dialect import Dialect, among
 from gramian.data.storage import UnreadableRow
@@ -30,7 +30,7 @@ class CSVParser:
     """Parser of the rows of one file.
 
     header : names of the file's columns.
-    missing : cells that are missing values besides those of Arrow (empty, NA, NaN, null and the like).
+    missing : text that is a missing value, besides empty cells; it stays as it is in columns of text.
     """
 
     header: tuple[str, ...]
@@ -47,11 +47,9 @@ class CSVParser:
             return "error"
 
         rows = self.dialect.utf8(text, offset)
-        # An empty cell of a text column is a missing value, not a class named "".
         convert = csv.ConvertOptions(
-            include_columns=list(names), column_types=kinds, strings_can_be_null=True
+            include_columns=list(names), column_types=kinds, null_values=["", *self.missing]
         )
-        convert.null_values = [*convert.null_values, *self.missing]
         parse = csv.ParseOptions(
             delimiter=self.dialect.sep, newlines_in_values=b'"' in rows, invalid_row_handler=note
         )
@@ -66,7 +64,8 @@ class CSVParser:
             raise self._ragged(wrong[0]) from None
         if any(pyarrow_package().types.is_binary(kind) for kind in found.schema.types):
             self.dialect.check_encoding(text, offset)
-        return found
+        # An empty cell of a text column is a missing value, not a class named "".
+        return without_texts(found, ())
 
     def infer(
         self, block: tuple[int, bytes], names: Sequence[str], kinds: dict[str, Any], numeric: Collection[str]
@@ -102,7 +101,7 @@ class CSVParser:
 
     def _long_codes(self, cells: Sequence[str | None]) -> bool:
         """Return whether cells are whole numbers, some of which float64 would round."""
-        present = [cell for cell in cells if cell and cell not in self.missing]
+        present = [cell for cell in cells if cell and cell.strip() not in self.missing]
         return all(re.fullmatch(r"\s*[+-]?\d+\s*", cell) for cell in present) and any(map(is_code, present))
 
     def _may_hold_codes(self, text: bytes) -> bool:

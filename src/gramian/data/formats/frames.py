@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +15,7 @@ from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, width
 from gramian.data.formats.records import Records
 from gramian.data.storage import Piece, cut, piece_rows
-from gramian.exceptions import InputError, listed, shortened
+from gramian.exceptions import InputError, shortened
 
 
 class FrameStorage(ColumnarStorage):
@@ -26,15 +24,12 @@ class FrameStorage(ColumnarStorage):
     def __init__(self, frame: Any, choice: FileOptions) -> None:
         self._kind, self._frame = frame_kind(frame), frame
         self.names = [f"the {self._kind} {'table' if self._kind == 'Arrow' else 'frame'}"]
-        labels = column_labels(frame)
         #: Column names of a pandas frame may be numbers.
-        self._columns = list(map(str, labels))
+        self._columns = list(map(str, column_labels(frame)))
         refuse_twice(self.names[0], self._columns)
         self._schema = schema = _schema(frame, self._kind)
         self.pieces = cut(0, int(frame.shape[0]), piece_rows(width(schema, schema.names)))
         self.plan(schema.remove_metadata(), choice.for_columns(schema.names))
-        if not any(isinstance(labels[self._columns.index(name)], str) for name in self.columns):
-            self.feature_names = None  # numbers count as no names, as in scikit-learn
 
     def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:
         """Return columns of a slice."""
@@ -124,24 +119,14 @@ def refuse_twice(table: str, labels: Iterable[Any]) -> None:
 
 
 def text_names(labels: Iterable[Any]) -> tuple[str, ...] | None:
-    """Return labels as names; None if no label is text, as scikit-learn has it.
+    """Return the labels of a table's columns as names; None if there are none.
 
-    Such columns are taken by place, with a warning where their labels are not ascending: they may be those of
-    a fit in another order. Raises ``InputError`` if only some of the labels are text, or a name occurs twice.
+    Labels that are no text (numbers, dates, tuples) are named by their text. Raises ``InputError`` if only
+    some of the labels are text, or a name occurs twice.
     """
     names = tuple(labels)
     texts = [isinstance(name, str) for name in names]
-    if not any(texts):
-        if not _ascend(names):
-            warnings.warn(
-                f"The columns of X have the labels {listed(names)}, which are no text and not in order. They "
-                "are taken by place, in a fit and in every later call. To have columns matched by name, make "
-                "the labels text before the fit: X.columns.astype(str).",
-                UserWarning,
-                stacklevel=6,
-            )
-        return None
-    if not all(texts):
+    if any(texts) and not all(texts):
         other = names[texts.index(False)]
         raise InputError(
             f"X names some columns by text, and one by {other!r} of type {type(other).__name__}. Make all "
@@ -149,15 +134,7 @@ def text_names(labels: Iterable[Any]) -> tuple[str, ...] | None:
         )
     found = tuple(map(str, names))
     refuse_twice("X", found)
-    return found
-
-
-def _ascend(labels: tuple[Any, ...]) -> bool:
-    """Return whether labels are in ascending order, or of kinds that have none."""
-    try:
-        return all(before <= after for before, after in pairwise(labels))
-    except TypeError:
-        return True
+    return found or None
 
 
 def _schema(frame: Any, kind: str | None) -> Any:

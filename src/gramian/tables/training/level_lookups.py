@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from gramian._numerics import least_divisor
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY, EMPTY
+from gramian.data.missing import MISSING, without_missing
 from gramian.data.tables import TableSource
 from gramian.tables.column import Column, LevelLookup
 from gramian.tables.empirical import centred_ranks
@@ -30,6 +31,7 @@ def level_lookups(
     targets: Float64Array,
     weights: Array | None,
     folds: Sequence[IntArray],
+    missing: Collection[str] = MISSING,
 ) -> tuple[tuple[LevelLookup, ...], Float64Array]:
     r"""Return a number for each level of categories of many levels, and the training rows' own numbers.
 
@@ -40,8 +42,9 @@ def level_lookups(
     single row has 0. Of several outputs the first principal axis is taken.
 
     columns, order : the columns and their places in the table; targets : (n, outputs); weights : (n,) or
-    None; folds : parts of all rows. Returns a lookup for each category in which levels differ, and numbers
-    (n, lookups). Time O(n·outputs) for each category. Source: Micci-Barreca 2001.
+    None; folds : parts of all rows; missing : text that is a missing value. Returns a lookup for each
+    category in which levels differ, and numbers (n, lookups). Time O(n·outputs) for each category. Source:
+    Micci-Barreca 2001.
     """
     n = len(targets)
     w = np.ones(n) if weights is None else np.asarray(weights, np.float64)
@@ -50,7 +53,7 @@ def level_lookups(
     for column, place in zip(columns, order, strict=True):
         if column.kind != CATEGORY or column.dropped or not column.infrequent:
             continue
-        levels, codes = _levels(table, column, place)
+        levels, codes = _levels(table, column, place, missing)
         known = codes >= 0
         rows_of = np.bincount(codes[known], minlength=len(levels))
         shared = np.array([level not in column.categories for level in levels], bool)
@@ -74,11 +77,14 @@ def level_lookups(
     return tuple(found), np.column_stack(own) if own else np.zeros((n, 0))
 
 
-def _levels(table: TableSource, column: Column, place: int) -> tuple[list[str], IntArray]:
+def _levels(
+    table: TableSource, column: Column, place: int, missing: Collection[str]
+) -> tuple[list[str], IntArray]:
     """Return the levels of a column and the number of each row's level, −1 if it is missing."""
     index, codes = dict[str, int](), np.full(table.shape[0], -1, np.intp)
     for where in row_slices(table.shape[0], table.block_rows):
         cells = table.block(where).cells(place, column.name, column.holds != "text")
+        cells = without_missing(cells, missing)
         if cells.kind == EMPTY:
             continue
         used = np.unique(cells.values)

@@ -128,4 +128,6 @@ def _lookups(
     if folds is None:
         return (), np.zeros((len(every), 0))
     columns = rows.columns.columns
-    return level_lookups(columns, rows.order, rows.table, respond(every), weights, folds)
+    return level_lookups(
+        columns, rows.order, rows.table, respond(every), weights, folds, rows.columns.missing
+    )
