@@ -9,7 +9,8 @@ from gramian._typing import Array, IntArray
 from gramian.data.arrow import is_number
 from gramian.data.cells import is_code
 from gramian.data.missing import MARKERS
-from gramian.exceptions import InputError
+from gramian.data.written import written_advice
+from gramian.exceptions import InputError, quoted
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION
 from gramian.tables.holdout import HoldOut
 
@@ -24,15 +25,34 @@ def find_task(y: Array, asked: str) -> tuple[str, str]:
     if asked != "auto":
         if asked == REGRESSION and y.dtype.kind not in "biuf":
             raise InputError(
-                "the target holds text, which regression cannot predict. Pass --task classification."
+                "the target holds text, which regression cannot predict. "
+                + (written_advice(np.unique(y).tolist()) or "Pass --task classification.")
             )
         return asked, "as asked"
+    if y.dtype.kind in "OUS":
+        _refuse_own_classes(np.unique(y).tolist(), len(y))
     if y.dtype.kind not in "iuf":
         return CLASSIFICATION, "the target holds " + ("booleans" if y.dtype.kind == "b" else "text")
     distinct = len(np.unique(y))
     if distinct <= MOST_CLASSES and bool((y == np.rint(y)).all()):
         return CLASSIFICATION, f"the target holds {distinct} distinct whole numbers"
     return REGRESSION, f"the target holds numbers, {distinct:,} distinct ones"
+
+
+def _refuse_own_classes(values: list[str], n_rows: int) -> None:
+    """Raise for text that stands for numbers, or of which nearly every row has its own."""
+    if len(values) <= MOST_CLASSES:
+        return
+    advice = written_advice(values)
+    if not advice and len(values) > n_rows / 2:
+        advice = (
+            f"Nearly every row, such as {quoted(values[0])}, is a class of its own. Pass another --target."
+        )
+    if advice:
+        raise InputError(
+            f"the target holds text, {len(values):,} different values in {n_rows:,} rows. {advice} If each "
+            "value is a class, pass --task classification."
+        )
 
 
 def _refuse_markers(y: Array) -> None:

@@ -20,6 +20,7 @@ from gramian.data.cells import is_missing
 from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import Partitioned
 from gramian.data.values import LARGEST, refuse_times
+from gramian.data.written import written_advice
 from gramian.estimator.labels import (
     check_finite,
     check_labels,
@@ -35,6 +36,8 @@ from gramian.exceptions import InputError, did_you_mean, listed, quoted, shorten
 _BLOCK = 65_536
 #: Least accepted size of an output's largest value: squares of errors a millionth of it keep their digits.
 LEAST = 1e-140
+#: Different texts up to which they are classes, whatever they look like. Chosen by hand.
+MOST_OF_TEXT = 20
 
 
 class Targets(ABC):
@@ -186,6 +189,7 @@ class ClassTargets(Targets):
         self._named = classes is not None
         if classes is None:
             classes = found_classes(array, regressor)
+            _refuse_written(classes, n_rows, regressor)
         if len(classes) < 2:
             raise InputError(
                 f"y has one class ({quoted(classes.tolist()[0])}); a classifier needs at least 2 classes. "
@@ -326,10 +330,21 @@ def _read_as_numbers(array: Array | StoredColumn, classifier: str) -> Array:
     try:
         return values.astype(object).astype(np.float64)  # errors then quote text as Python does
     except (TypeError, ValueError) as error:
+        cure = written_advice([str(value) for value in values.ravel()[:_BLOCK].tolist()])
         raise InputError(
             f"y has dtype {array.dtype} and cannot be read as numbers ({shortened(str(error))}). "
-            f"For class labels use {classifier}."
+            + (cure or f"For class labels use {classifier}.")
         ) from None
+
+
+def _refuse_written(classes: Array, n_rows: int, regressor: str) -> None:
+    """Raise for text that looks like numbers or times of day, of which nearly every row has its own."""
+    if not MOST_OF_TEXT < len(classes) > n_rows / 2 or classes.dtype.kind not in "OUT":
+        return
+    if advice := written_advice(list(map(str, classes.tolist()))):
+        raise InputError(
+            f"y holds {len(classes):,} different texts in {n_rows:,} rows. {advice} Then use {regressor}."
+        )
 
 
 def _listed(labels: Array) -> str:

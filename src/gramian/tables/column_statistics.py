@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from gramian._typing import Float64Array, IntArray
 from gramian.data.arrow import is_number
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed_kinds_error
 from gramian.data.values import LARGEST, overflow
+from gramian.data.written import written_kind
 from gramian.exceptions import quoted
 from gramian.tables.column import Column, date_cells, number_cells, refuse_infinity
 from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
@@ -30,10 +31,6 @@ COUNTED = 1 << 16
 LOOKED_AT = 100
 #: Share of a category's rows, and number of rows, that count as infrequent without a warning. Chosen by hand.
 MOST_LOST, FEW_LOST = 0.05, 20
-#: Text that a person reads as a number: with a currency or a unit, grouped digits, or a decimal comma.
-WRITTEN_NUMBER = re.compile(
-    r"[-+−]?[$£€¥]?\s?(\d{1,3}([,.' ]\d{3})+|\d+)([.,]\d+)?(\s?[$£€¥%]| [A-Za-zµ°]{1,3})?"
-)
 #: Reasons why a column is not used.
 CONSTANT, NO_VALUES, NO_REPEATS, GROUPS = "constant", "no values", "no repeats", "groups"
 
@@ -140,9 +137,12 @@ class ColumnStatistics:
             return " (it holds numbers as text: store them as numbers)"
         if column.undated:
             return f" ({column.undated}: store dates as dates)"
-        if self.holds == "text" and self.undeclared and WRITTEN_NUMBER.fullmatch(first.strip()):
-            return f" (its values, such as {quoted(first)}, look like numbers: store them as numbers)"
-        return ""
+        if self.holds != "text" or not self.undeclared:
+            return ""
+        kind = written_kind(islice(self.counts, LOOKED_AT))
+        return (
+            f" (its values, such as {quoted(first)}, look like {kind}: store them as numbers)" if kind else ""
+        )
 
     def loss(self, column: Column) -> str:
         """Return the warning that many rows of a category count as infrequent; "" if they are few."""

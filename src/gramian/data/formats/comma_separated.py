@@ -14,7 +14,7 @@ from gramian.data.arrow import check_header, listed, pyarrow_package, select
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, same_columns
 from gramian.data.formats.csv_dialect import SEPARATORS, Dialect, detect
-from gramian.data.formats.csv_parser import CSVParser, decimal_comma
+from gramian.data.formats.csv_parser import CSVParser, comma_advice, decimal_comma
 from gramian.data.formats.text import TextReader, text_blocks
 from gramian.data.storage import Piece, UnreadableRow, explain_errors, no_rows
 from gramian.data.stored_file import StoredFile
@@ -130,7 +130,7 @@ class CSVStorage(ColumnarStorage):
                 continue
             said = (
                 f"Column {column!r} of {self.names[0]} holds numbers with a comma, such as {example!r}, read "
-                "as text. Write them with a decimal point (in Python: pandas.read_csv(…, decimal=','))"
+                f"as text. {comma_advice(example)}"
             )
             if column in self.choice.targets:
                 raise InputError(f"{said}.")

@@ -23,6 +23,8 @@ _CODE = r"^\s*[+-]?0[0-9]+\s*$"
 _LARGE = 2.0**63
 #: Cells that hold numbers with a decimal comma, or whole numbers.
 _COMMA_NUMBER = r"^\s*[+-]?([0-9]+|[0-9]*,[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+#: Of these, those whose comma may group digits.
+_GROUPED = r"^\s*[+-]?[1-9][0-9]{0,2},[0-9]{3}\s*$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +133,10 @@ def _large(column: Column) -> bool:
 
 
 def decimal_comma(column: Column) -> str | None:
-    """Return a number with a decimal comma if a text column holds such and whole numbers alone.
+    """Return a number with a comma if a text column holds such and whole numbers alone.
 
-    "" if it holds whole numbers alone, or nothing; None if it holds other cells.
+    One whose comma cannot group digits, if there is one. "" if it holds whole numbers alone, or nothing; None
+    if it holds other cells.
     """
     types = pyarrow_package().types
     if str(column.type) not in TEXT:
@@ -143,5 +146,17 @@ def decimal_comma(column: Column) -> str | None:
     for some in (present.slice(0, 100), present):  # most columns of text show it in their first cells
         if compute.all(compute.match_substring_regex(some, _COMMA_NUMBER)).as_py() is False:
             return None
-    found = compute.index(compute.match_substring(present, ","), True).as_py()
-    return "" if found < 0 else str(present[found].as_py())
+    commas = compute.drop_null(present.filter(compute.match_substring(present, ",")))
+    clear = commas.filter(compute.invert(compute.match_substring_regex(commas, _GROUPED)))
+    return next((str(some[0].as_py()) for some in (clear, commas) if len(some)), "")
+
+
+def comma_advice(example: str) -> str:
+    """Return how to write numbers such as the example: its comma may group digits, as in 10,896."""
+    if re.fullmatch(_GROUPED, example) is None:
+        return "Write them with a decimal point (in Python: pandas.read_csv(…, decimal=','))"
+    whole = example.strip().replace(",", "")
+    return (
+        f"If the comma groups digits, write {whole} (in Python: pandas.read_csv(…, thousands=',')); if it is "
+        f"a decimal comma, write a decimal point"
+    )
