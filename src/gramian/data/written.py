@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gramian.data.cells import MARKERS
+from gramian.data.missing import MARKERS
 from gramian.exceptions import quoted
 
 _BEFORE = r"[-+−(]?\s?([A-Za-z]{0,3}[^\w\s.,()+−-]\s?|[A-Z]{3}\s)?[-+−]?\s?"  #: sign and currency
