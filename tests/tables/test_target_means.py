@@ -106,3 +106,15 @@ def test_totals_are_right_in_the_model_its_file_and_its_copies(tmp_path: Path) -
         **options, target="log", scoring="neg_mean_absolute_error", random_state=0
     ).fit(X, y)
     np.testing.assert_array_equal(medians.predict(new), medians.target_.backward(medians._values(new))[:, 0])
+
+
+@pytest.mark.parametrize("how", ["none", "log"])
+def test_units_that_are_no_powers_of_two_change_no_model(how: str) -> None:
+    X, y, _ = skewed(250, 2)
+    options = {"kernel": "gaussian", "scaling": "standard", "effort": "fast", "target": how}
+    found = []
+    for unit, weight in ((1.0, None), (1000.0, np.full(250, 3.7))):
+        model = gm.TabularRegressor(**options, random_state=0).fit(X, unit * y, sample_weight=weight)
+        found.append(np.column_stack([model.oof_predictions_, model.predict_interval(X, 0.8)]) / unit)
+    width = np.diff(found[0][:, 1:]).mean()
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-6 * width)
