@@ -108,11 +108,19 @@ def classifier(
 
 
 def regressor(
-    how: str, targets: Any, transform: str | None, rows: Any = TRAIN, means: bool = False, **shape: Any
+    how: str,
+    targets: Any,
+    transform: str | None,
+    rows: Any = TRAIN,
+    means: bool = False,
+    noise: float = 0.0,
+    **shape: Any,
 ) -> Any:
     columns, scaling, encoded = table(rows, how, (5,) if rows is TRAIN else None, means)
     y = targets(wave(encoded))
     own = None if transform is None else TargetTransform.learn(y, transform)
+    if own is not None and noise:
+        own = own.smeared(own.forward(y), noise * np.random.default_rng(0).normal(size=y.shape))
     z = y if own is None else own.forward(y)
     fast = gm.FastKernelRegressor(**{**sizes(1, 4, 3), "learn": "labels"} | shape).fit(encoded, z)
     made = FastTabularRegressor.of(columns, scaling, fast)
@@ -137,6 +145,7 @@ MAKERS = {
     "coded booleans": lambda: classifier("standard", ["no", "yes"], categorical=[3, 5, 7]),
     "plain": lambda: regressor("standard", lambda t: 1e5 + t, None),
     "logarithm": lambda: regressor("quantile", np.exp, "log"),
+    "means": lambda: regressor("standard", lambda t: np.column_stack([np.exp(t), t**3]), "auto", noise=0.3),
     "power": lambda: regressor("robust", np.sinh, "yeo-johnson"),
     "scores": lambda: regressor("auto", np.exp, "quantile"),
     "two targets": lambda: regressor("auto", lambda t: np.column_stack([np.exp(t), t]), "auto"),

@@ -217,7 +217,7 @@ def _of_table(model: BaseEstimator) -> Machines:
         outputs = model.target_.outputs
 
         def back(output: int) -> tuple[Map, ...]:
-            return (outputs[output].backward,)
+            return (outputs[output].expected,)
 
         return Machines(model, machines, width, back, "of the target", boosted, boosting=share)
     n_classes = len(model.classes_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -221,9 +221,17 @@ def _levels(column: str, categories: tuple[str, ...], kind: str) -> Array:
 def _maps(model: BaseEstimator) -> tuple[OutputMap, ...]:
     """Return the target's transformation for each output."""
     if hasattr(model, "target_"):
-        return tuple(model.target_.outputs)
+        return tuple(map(_as_curve, model.target_.outputs))
     same = OutputMap(NONE, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0)
     return (same,) * model.model_.predictor_.n_outputs
+
+
+def _as_curve(one: OutputMap) -> OutputMap:
+    """Return the map with its means as the curve of a quantile map."""
+    if one.means is None:
+        return one
+    z, means = one.means
+    return replace(one, how=QUANTILE, unit=1.0, mean=0.0, scale=1.0, scores=z, knots=means)
 
 
 def _back(maps: tuple[OutputMap, ...], fast: FastKernelModel) -> Float64Array:

@@ -154,7 +154,7 @@ def _of_table(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Inspected
             found = np.asarray(model.model_.predict_proba(scaled))
             return found[:, 1:] if found.shape[1] == 2 else found
         return np.asarray(
-            model.target_.backward(np.reshape(model.model_.predict(scaled), (len(changed), -1)))
+            model.target_.expected(np.reshape(model.model_.predict(scaled), (len(changed), -1)))
         )
 
     used, shares = [], []

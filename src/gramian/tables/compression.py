@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -151,6 +152,14 @@ def compressed_regressor(
         given = model.target_.forward(own if model.target_.many else own[:, 0])
     fast = FastTabularRegressor.in_place_of(model, compress_rows(model.model_, rows, given, cost, options))
     fast.target_, fast._flat = model.target_, model._flat
+    if any(output.means is not None for output in model.target_.outputs):
+        # Its residuals are those of what it learned: the model's values, behind the model's means, or y.
+        learned, target = model.model_.predict(rows), model.target_
+        if fast.model_.learned_ == "labels":
+            plain = (replace(output, means=None) for output in target.outputs)
+            learned, target = given, replace(target, outputs=tuple(plain))
+        values, learned = (np.reshape(each, (len(rows), -1)) for each in (fast.model_.predict(rows), learned))
+        fast.target_ = target.smeared(values, learned - values)
     return fast
 
 

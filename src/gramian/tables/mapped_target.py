@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from gramian._typing import Float64Array
+from gramian.exceptions import InputError
 from gramian.tables.scoring import HeldOutScore
 from gramian.tables.small_problem import Loss
-from gramian.tables.target import TargetTransform
+from gramian.tables.target import NONE, TargetTransform, smearing
+
+#: Points at which the search computes how far means exceed medians. Chosen by hand.
+JUDGED_KNOTS = 33
 
 
 @dataclass(frozen=True)
@@ -18,13 +24,32 @@ class MappedTarget:
 
     values : (m, outputs), transformed; transform : maps them back to the target's own units, in which errors
     are measured, or None if there is nothing to undo (classes); own : (m, outputs), the target in its own
-    units; score : the error that the user asked for, or None for squared errors.
+    units; score : the error that the user asked for, or None for squared errors; smears : whether predictions
+    become means by their own residuals before they are judged.
     """
 
     values: Float64Array
     own: Float64Array
     transform: TargetTransform | None = None
     score: HeldOutScore | None = None
+    smears: bool = False
+
+    @classmethod
+    def of(
+        cls, values: Float64Array, own: Float64Array, transform: TargetTransform, score: HeldOutScore | None
+    ) -> MappedTarget:
+        """Return a target of numbers, whose predictions are means unless the score prefers medians.
+
+        It does if it gives the same constant for all rows a better score at g⁻¹(0) than at the mean target.
+        """
+        smears = True
+        if score is not None:
+            constants = own.mean(axis=0), transform.backward(np.zeros((1, own.shape[1])))[0]
+            with suppress(InputError), warnings.catch_warnings():  # of scores that need different values
+                warnings.simplefilter("ignore")
+                mean, middle = (score.error(own, np.tile(each, (len(own), 1)), None) for each in constants)
+                smears = mean <= middle * (1.0 + 1e-9)
+        return cls(values, own, transform, score, smears)
 
     def centred(self, fit: slice, weights: Float64Array | None) -> Float64Array:
         """Return all values minus the mean of the fitted rows."""
@@ -39,11 +64,21 @@ class MappedTarget:
         """
         own, mapped = self.own[held], self.values[held]
         w = None if weights is None else weights[held]
-        transform, score = self.transform, self.score
+        transform, score, smears = self.transform, self.score, self.smears
 
         def back(residuals: Float64Array) -> Float64Array:
             guess = mapped - residuals
-            return guess if transform is None else transform.backward(guess)
+            if transform is None:
+                return guess
+            found = transform.expected(guess)
+            if smears and np.isfinite(guess).all():
+                for j, output in enumerate(transform.outputs):
+                    if output.how != NONE:
+                        z = guess[:, j]
+                        at = np.linspace(z.min(), z.max(), JUDGED_KNOTS)
+                        rise = smearing(output.expected, at, z, residuals[:, j], w)
+                        found[:, j] += np.interp(z, at, rise)
+            return found
 
         if score is not None:
 

@@ -157,12 +157,12 @@ class NumberAnswers(TableServer):
     _learns: tuple[str, ...] = ("target_",)
 
     def predict(self, X: RowsLike) -> Float64Array:
-        """Return the target of each row, shape (n,) or (n, outputs)."""
+        """Return the mean target of each row, shape (n,) or (n, outputs)."""
         return self._back(self._values(X))
 
     def _back(self, z: Float64Array) -> Float64Array:
-        """Return targets (n,) or (n, outputs) from transformed ones (n, outputs)."""
-        return predicted_numbers(self.target_.backward(z), flat=self._flat)
+        """Return mean targets (n,) or (n, outputs) from predictions of transformed ones (n, outputs)."""
+        return predicted_numbers(self.target_.expected(z), flat=self._flat)
 
 
 class ClassAnswers(TableServer):
