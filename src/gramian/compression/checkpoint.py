@@ -54,14 +54,16 @@ class SumsCheckpoint:
         self._bases = ""
         self._every = self._since = 0
 
-    def bind(self, rows: Labelled, plan: Plan, features: FeatureMap, sums: RidgeSums, alpha: float) -> int:
+    def bind(
+        self, rows: Labelled, plan: Plan, features: FeatureMap, sums: RidgeSums, alpha: float | Float64Array
+    ) -> int:
         """Fill empty sums from the folder, if it holds any of this fit; return how many rows they cover.
 
         Raises ``InputError`` if the folder belongs to another fit, and leaves it unchanged.
         """
         self._identity = identity_of(rows, plan, features, sums) | {
             "random_state": compute_hash(self._seed),
-            "alpha": repr(float(alpha)),
+            "alpha": repr(np.asarray(alpha, np.float64).tolist()),
         }
         self._bases = _digest(features)
         a_row = plan.seconds["sums"] / rows.source.shape[0]

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from gramian._budget import format_bytes
 from gramian._phases import Progress, uncounted
-from gramian._typing import Array
+from gramian._typing import Array, Float64Array
 from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap
 from gramian.compression.map_equality import difference
@@ -154,7 +154,7 @@ class Stream:
             territory = territory.joined(other.territory)
         return replace(self, sums=sums, territory=territory)
 
-    def solved(self, alpha: float, engine: Engine) -> RidgeFit:
+    def solved(self, alpha: float | Float64Array, engine: Engine) -> RidgeFit:
         """Solve for the coefficients and fold them into a predictor; the sums stay. Time as in a fit."""
         began = time.perf_counter()
         beta, offset, solution = solve_ridge(self.features, self.sums, alpha, engine)
