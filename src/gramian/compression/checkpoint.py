@@ -20,7 +20,7 @@ from gramian.compression.plan import Plan
 from gramian.compression.ridge_sums import Labelled, RidgeSums
 from gramian.data.column import StoredColumn
 from gramian.data.fingerprint import add_bytes, content, spread_blocks
-from gramian.exceptions import CheckpointWarning, InputError
+from gramian.exceptions import CheckpointWarning, InputError, user_level
 
 #: Name of the checkpoint file inside its folder.
 FILE = "sums.npz"
@@ -96,7 +96,7 @@ class SumsCheckpoint:
                 f"the checkpoint {self.path} could not be written after row {sums.n_rows} ({error}); the fit "
                 "goes on without it. Make room on the disk so that the next one can be written.",
                 CheckpointWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
 
     def finish(self) -> None:

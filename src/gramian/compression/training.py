@@ -23,7 +23,7 @@ from gramian.compression.predictor import Predictor, fold
 from gramian.compression.ridge_sums import Labelled, RidgeSums, split_intercept, sum_rows
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.kernels.base import Kernel, refuse_large_values
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multiply
 from gramian.solvers.core import CoupledCore
@@ -190,7 +190,7 @@ def warn_if_missed(residual: float, target: float) -> None:
             f"the ridge system was solved to a relative residual of {residual:.2g}, above the target "
             f"{target:.2g}. Raise alpha, or lower the rank.",
             AccuracyWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
 
 

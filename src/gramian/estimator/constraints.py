@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from gramian._checks import (
@@ -77,7 +78,7 @@ def nested(name: str, value: object) -> None:
         check_parameters(value)
 
 
-def penalty(name: str, value: Any) -> None:
+def penalty(name: str, value: ArrayLike) -> None:
     """Check a penalty; "auto" and several numbers are left to the fit, as not all classes have them."""
     if not (isinstance(value, str) and value == "auto") and (isinstance(value, str) or np.ndim(value) != 1):
         positive_number(name, value)

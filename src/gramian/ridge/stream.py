@@ -25,7 +25,7 @@ from gramian.compression.ridge_sums import RidgeSums, SlicedTargets, sum_rows
 from gramian.compression.training import RidgeFit, solve_ridge
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.ridge.growth import Room, Territory, growing_sizes, settled_map
 from gramian.solvers.arrowhead import Forest, NodeSums
 
@@ -185,7 +185,7 @@ def _warn_of_end(n_blocks: int, territory: Territory, memory_budget: int, needed
         f"more ({format_bytes(max(needed.values()))} are needed with one), and {territory.n_new} rows "
         f"have over {territory.threshold:.0%} of k(x, x) outside of the blocks so far. Raise memory_budget.",
         AccuracyWarning,
-        stacklevel=5,
+        stacklevel=user_level(),
     )
 
 

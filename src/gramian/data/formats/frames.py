@@ -17,7 +17,7 @@ from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, width
 from gramian.data.formats.records import Records
 from gramian.data.storage import Piece, cut, piece_rows
-from gramian.exceptions import InputError, listed, shortened
+from gramian.exceptions import InputError, listed, shortened, user_level
 
 
 class FrameStorage(ColumnarStorage):
@@ -130,7 +130,7 @@ def text_names(labels: Iterable[Any]) -> tuple[str, ...] | None:
                 "are taken by place, in a fit and in every later call. To have columns matched by name, make "
                 "the labels text before the fit: X.columns.astype(str).",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=user_level(),
             )
         return None
     if not all(texts):
