@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from gramian._lapack import cholesky, inverse_of_triangle, pivoted_cholesky
 from gramian._typing import Float64Array, FloatArray
-from gramian.exceptions import NumericalError, NumericalWarning
+from gramian.exceptions import NumericalError, NumericalWarning, user_level
 
 #: Exponents under which an exponential is 0, by the bytes of a number: products of such a value with
 #: coefficients would soon be subnormal.
@@ -291,7 +291,7 @@ def cholesky_lower(matrix: Float64Array, what: str, *, warn: bool = True) -> tup
                 f"{what} was not positive definite in floating point; {jitter:.3g} was added to "
                 "its diagonal. A larger alpha, or tile_dtype='float64', avoids this.",
                 NumericalWarning,
-                stacklevel=3,
+                stacklevel=user_level(),
             )
         return factor, jitter
     raise NumericalError(
@@ -326,7 +326,7 @@ def clip_negative(values: Float64Array, what: str, *, whitened: bool = False) ->
             f"{what} is indefinite: negative eigenvalues with sum {-clipped:.3g} (largest "
             f"eigenvalue {largest:.3g}) were clipped to zero.",
             NumericalWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
     return np.maximum(values, 0.0), clipped
 
@@ -338,7 +338,7 @@ def warn_negative(negative: float, total: float, what: str) -> None:
             f"{what} is indefinite: negative eigenvalues with sum {-negative:.3g} (of magnitudes with sum "
             f"{total:.3g}) were clipped to zero, so the model uses its positive part only.",
             NumericalWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 

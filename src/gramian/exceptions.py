@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import unicodedata
 from collections.abc import Callable, Iterable
 
@@ -115,3 +116,18 @@ def did_you_mean(word: object, choices: Iterable[str], *, cutoff: float = 0.5) -
     known = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(str(word).lower(), known, n=1, cutoff=cutoff)
     return f" Did you mean {known[near[0]]!r}?" if near else ""
+
+
+#: Packages whose lines a warning does not point at: this one, and those that call it for a user.
+_BETWEEN = {"concurrent", "contextlib", "functools", "gramian", "joblib", "sklearn", "threading"}
+
+
+def user_level() -> int:
+    """Return the ``stacklevel`` at which a warning of the calling line points at the user's line.
+
+    1, the calling line itself, where a thread runs no line of the user.
+    """
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+        level, frame = level + 1, frame.f_back
+    return 1 if frame is None else level

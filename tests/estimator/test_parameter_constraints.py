@@ -87,7 +87,7 @@ SAMPLES = {
     "float": 2.5,
     "str": "no such name",
     "list": [0.5, "x"],
-    "dict": {"no such class": 1.0},
+    "dict": {"no such class": "no number"},
     "None": None,
 }
 #: Which samples stand for a kind: a whole number is a number, a list is what holds several values.

@@ -175,7 +175,8 @@ def test_a_fit_without_active_rows_prints_nothing(capfd):
     """LAPACK told of an illegal value where no residual was beyond epsilon."""
     X = np.random.default_rng(0).random((300, 3))
     for loss in ("epsilon_insensitive", "squared_epsilon_insensitive"):
-        KernelSVR(epsilon=3.0, loss=loss).fit(X, np.sin(6 * X[:, 0]))
+        with pytest.warns(UserWarning, match="all within epsilon=3 of a constant"):
+            KernelSVR(epsilon=3.0, loss=loss).fit(X, np.sin(6 * X[:, 0]))
     assert capfd.readouterr() == ("", "")
 
 
@@ -199,3 +200,20 @@ def test_letter_is_as_accurate_as_libsvm():
     sizes = gm.MultiResolution(root_rank=400, rank=250, n_blocks=2)
     compressed = KernelSVC(10.0, gamma=0.1, approximation=sizes, random_state=0).fit(X, y)
     assert compressed.score(new, truth) > peer.score(new, truth) - 0.01
+
+
+@pytest.mark.parametrize(("intercept", "shift"), [(True, 5.0), (False, 0.0)])
+def test_targets_within_epsilon_are_told(intercept, shift):
+    X = np.random.default_rng(0).random((60, 2))
+    y = 0.05 * np.sin(6 * X[:, 0]) + shift
+    model = KernelSVR(fit_intercept=intercept, random_state=0)
+    with pytest.warns(UserWarning, match=r"y lies .* epsilon=0.1 of a constant.*such as 0.00"):
+        assert np.ptp(model.fit(X, y).predict(X)) < 1e-6
+    with pytest.warns(UserWarning, match="column 1 of y lies"):
+        model.fit(X, np.column_stack([20 * y, y]))
+    weights = np.ones(60)
+    y[3], weights[3] = 50.0, 0.0  # a row that does not count
+    with pytest.warns(UserWarning, match="y lies between"):
+        model.fit(X, y, weights)
+    model.set_params(epsilon=0.01).fit(X, y, weights)
+    KernelSVR().fit(X, np.full(60, 2.0))  # nothing to learn, and nothing lost

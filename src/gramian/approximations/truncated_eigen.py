@@ -20,7 +20,7 @@ from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
 from gramian.estimator.summaries import Evidence
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.landmarks.partition import Partition, fit_partition
 
 
@@ -216,7 +216,7 @@ def leading_eigenpairs(
             f"The eigenvectors have residuals up to {over:.2g} times tol={tol:g} of their eigenvalues after "
             f"{passes} passes. Raise max_iter or tol.",
             AccuracyWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     return KernelEigenpairs(np.asarray(values, np.float64), vectors, residual, passes)
 

@@ -26,7 +26,7 @@ from gramian.baselines.base import (
     WeightedRows,
 )
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 
 LOSSES = ("squared_hinge", "hinge")
 
@@ -99,7 +99,7 @@ class LinearClassifier(LinearBaseline, BaselineClassifier):
                     f"liblinear ended after max_iter={self.max_iter} iterations, above its tolerance "
                     f"{self.tol:g}. Raise max_iter or tol, lower C, or take loss='squared_hinge'.",
                     AccuracyWarning,
-                    stacklevel=2,
+                    stacklevel=user_level(),
                 )
         self.n_iter_ = int(np.max(model.n_iter_))
         intercept = np.asarray(model.intercept_, np.float64).reshape(outputs)

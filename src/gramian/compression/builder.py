@@ -17,7 +17,7 @@ from gramian.compression.features import FeatureMap
 from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.exceptions import NumericalWarning
+from gramian.exceptions import NumericalWarning, user_level
 from gramian.kernels.base import Kernel, negative_part
 from gramian.landmarks.partition import SAMPLE_ROWS, Partition, fit_partition
 from gramian.landmarks.rules import ROWS_PER_LANDMARK
@@ -167,7 +167,7 @@ def _warn_if_indefinite(kernel: Kernel, sample: Rows) -> None:
             f"{-negative:.3g} (of magnitudes with sum {total:.3g}), though the landmarks show none. "
             "Predictions can be far off. Use a positive semi-definite kernel.",
             NumericalWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 

@@ -20,7 +20,7 @@ from gramian.compression.plan import Plan
 from gramian.compression.ridge_sums import Labelled, RidgeSums
 from gramian.data.column import StoredColumn
 from gramian.data.fingerprint import add_bytes, content, spread_blocks
-from gramian.exceptions import CheckpointWarning, InputError
+from gramian.exceptions import CheckpointWarning, InputError, user_level
 
 #: Name of the checkpoint file inside its folder.
 FILE = "sums.npz"
@@ -54,14 +54,16 @@ class SumsCheckpoint:
         self._bases = ""
         self._every = self._since = 0
 
-    def bind(self, rows: Labelled, plan: Plan, features: FeatureMap, sums: RidgeSums, alpha: float) -> int:
+    def bind(
+        self, rows: Labelled, plan: Plan, features: FeatureMap, sums: RidgeSums, alpha: float | Float64Array
+    ) -> int:
         """Fill empty sums from the folder, if it holds any of this fit; return how many rows they cover.
 
         Raises ``InputError`` if the folder belongs to another fit, and leaves it unchanged.
         """
         self._identity = identity_of(rows, plan, features, sums) | {
             "random_state": compute_hash(self._seed),
-            "alpha": repr(float(alpha)),
+            "alpha": repr(np.asarray(alpha, np.float64).tolist()),
         }
         self._bases = _digest(features)
         a_row = plan.seconds["sums"] / rows.source.shape[0]
@@ -94,7 +96,7 @@ class SumsCheckpoint:
                 f"the checkpoint {self.path} could not be written after row {sums.n_rows} ({error}); the fit "
                 "goes on without it. Make room on the disk so that the next one can be written.",
                 CheckpointWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
 
     def finish(self) -> None:

@@ -18,7 +18,7 @@ from gramian.compression.grouping import UNIT_ROWS
 from gramian.compression.rank_sharing import at_most_rows
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import BudgetError
+from gramian.exceptions import BudgetError, user_level
 from gramian.kernels.base import Kernel
 from gramian.summary import Grid, Shown, Summary
 
@@ -257,7 +257,7 @@ def within_rows(builder: Builder, n_rows: int) -> Builder:
                 warnings.warn(
                     f"{name}={asked:,} is more than the {n_rows:,} rows; {most:,} are used. Lower {name}.",
                     UserWarning,
-                    stacklevel=3,
+                    stacklevel=user_level(),
                 )
             builder = replace(builder, **{name: most})  # type: ignore[type-var]
     return builder

@@ -10,7 +10,7 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian._typing import Float64Array, IntArray
-from gramian.exceptions import BudgetError
+from gramian.exceptions import BudgetError, user_level
 
 #: Stored numbers per row if neither a rank nor a number of bytes is given. Chosen by hand.
 DEFAULT_RANK = 100
@@ -70,7 +70,7 @@ def at_most_rows(name: str, asked: int, n_rows: int) -> int:
             f"{name}={asked} is larger than n_samples = {n_rows}: no matrix of {n_rows} rows has a higher "
             f"rank than {n_rows}, which is used instead. Give {name} <= {n_rows}.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     return min(asked, n_rows)
 

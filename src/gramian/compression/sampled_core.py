@@ -17,7 +17,7 @@ from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.compression.basis import Basis
 from gramian.compression.projection_core import coupled_blocks
 from gramian.engine import Engine
-from gramian.exceptions import NumericalError, NumericalWarning
+from gramian.exceptions import NumericalError, NumericalWarning, user_level
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
 
@@ -83,7 +83,7 @@ def sampled_core(
             f"core='sampled': {text}, and a ridge of {ridge:.3g} determines the others{others}. Raise "
             "core_oversampling, lower rank or gamma, or take core='projection', which needs no sample.",
             NumericalWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     points, inverses = [rows for rows, *_ in samples], [inverse.T for _, inverse, *_ in samples]
     core = coupled_blocks(kernel, points, inverses, keep, engine, psd=False)
@@ -102,7 +102,7 @@ def _warn_blown_up(core: CoupledCore) -> None:
             "positive semi-definite core of these bases exceeds 1. Raise core_oversampling, or take "
             "core='sampled', which adds a ridge, or core='projection', which needs no sample.",
             NumericalWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 

@@ -6,7 +6,7 @@ import logging
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from gramian.compression.predictor import Predictor, fold
 from gramian.compression.ridge_sums import Labelled, RidgeSums, split_intercept, sum_rows
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.kernels.base import Kernel, refuse_large_values
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multiply
 from gramian.solvers.core import CoupledCore
@@ -52,7 +52,7 @@ class RidgeFit:
 def train_ridge(
     rows: Labelled,
     kernel: Kernel,
-    alpha: float,
+    alpha: float | Float64Array,
     plan: Plan,
     *,
     intercept: bool,
@@ -63,6 +63,8 @@ def train_ridge(
     checkpoint: SumsCheckpoint | None = None,
 ) -> RidgeFit:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over the approximation's functions f.
+
+    ``alpha`` is one number, or one for each output.
 
     b is 0, or with ``intercept`` a constant that is not penalised. ``shift`` is a constant near the targets'
     mean that is subtracted before the sums are made (see :class:`RidgeSums`); it is 0 without an intercept.
@@ -107,9 +109,23 @@ def train_ridge(
 
 
 def solve_ridge(
-    features: FeatureMap, sums: RidgeSums, alpha: float, engine: Engine
+    features: FeatureMap, sums: RidgeSums, alpha: float | Float64Array, engine: Engine
 ) -> tuple[list[Float64Array], Float64Array, Solution]:
-    """Solve (FᵀΩF + alpha·I) β = FᵀΩ(y − b); return β per node, the intercept b (or 0) and the solution."""
+    """Solve (FᵀΩF + alpha·I) β = FᵀΩ(y − b); return β per node, the intercept b (or 0) and the solution.
+
+    With an alpha for each output each distinct one is solved for; the solution is the least accurate one.
+    """
+    if isinstance(alpha, np.ndarray):
+        each, which = np.unique(alpha, return_inverse=True)
+        found = [solve_ridge(features, sums, float(one), engine) for one in each]
+        outputs = np.arange(len(which))
+        mixed = [
+            np.stack(nodes)[which, :, outputs].T.copy()
+            for nodes in zip(*(b for b, _, _ in found), strict=True)
+        ]
+        offset = np.stack([b for _, b, _ in found])[which, outputs]
+        worst = max((solution for _, _, solution in found), key=lambda solution: solution.residual)
+        return mixed, offset, replace(worst, value=np.concatenate(mixed))
     if features.core is None:
         factor = ArrowheadFactor(features.forest, sums.nodes, alpha, engine)
         beta, solution = solve_eliminated(factor, features.forest, sums.nodes)
@@ -174,7 +190,7 @@ def warn_if_missed(residual: float, target: float) -> None:
             f"the ridge system was solved to a relative residual of {residual:.2g}, above the target "
             f"{target:.2g}. Raise alpha, or lower the rank.",
             AccuracyWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
 
 

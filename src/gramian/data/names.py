@@ -22,7 +22,7 @@ from gramian.data.formats.records import Records
 from gramian.data.mapped import map_rows, mapped_type
 from gramian.data.source import RowSource
 from gramian.data.tables import TableSource
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, did_you_mean, user_level
 
 #: Most names in an error text.
 SHOWN = 4
@@ -74,7 +74,7 @@ def places_of(
         text = f"X does not have valid feature names, but {model} was fitted with feature names."
         if unlabelled[1]:
             text = f"X has feature names, but {model} was fitted without feature names."
-        warnings.warn(f"{text} Its columns are taken by place.", UserWarning, stacklevel=5)
+        warnings.warn(f"{text} Its columns are taken by place.", UserWarning, stacklevel=user_level())
         return None
     if tuple(names) == tuple(known):
         return None

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from gramian._typing import IntArray, Rows
 from gramian.data.piece_reader import KEPT_PIECES, PieceReader, StoredTarget
 from gramian.data.storage import Storage
-from gramian.exceptions import listed
+from gramian.exceptions import listed, user_level
 
 
 class StoredSource:
@@ -35,7 +35,7 @@ class StoredSource:
                 f"{self.n_dropped} of {self.n_dropped + self.shape[0]} rows have a missing value, NaN or "
                 "infinity and are left out (nan='drop').",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=user_level(),
             )
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array, Float64Array, Rows
 from gramian.data.source import RowSource
+from gramian.exceptions import user_level
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import float_type
 
@@ -52,7 +53,7 @@ def warn_of_scales(
         f"(they vary by {scales[high]:.2g} and {scales[low]:.2g}), but one bandwidth serves all columns: "
         f"distances hardly depend on column {small}. {cure}",
         UserWarning,
-        stacklevel=4,
+        stacklevel=user_level(),
     )
 
 

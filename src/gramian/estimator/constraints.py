@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from gramian._checks import (
@@ -76,9 +78,9 @@ def nested(name: str, value: object) -> None:
         check_parameters(value)
 
 
-def penalty(name: str, value: object) -> None:
-    """Check a penalty; "auto" is left to the fit, which raises in the classes that have no such choice."""
-    if not (isinstance(value, str) and value == "auto"):
+def penalty(name: str, value: ArrayLike) -> None:
+    """Check a penalty; "auto" and several numbers are left to the fit, as not all classes have them."""
+    if not (isinstance(value, str) and value == "auto") and (isinstance(value, str) or np.ndim(value) != 1):
         positive_number(name, value)
 
 
@@ -123,7 +125,8 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("early", "bool int"),
     # Numbers.
     **_rows("core_oversampling floor held_out noise sigma step time_limit", "float", positive_number),
-    **_rows("C alpha", "float str", penalty),
+    **_rows("C", "float str", penalty),
+    **_rows("alpha", "float str array", penalty),
     **_rows("cutoff epsilon lambda_theta lambda_theta_prime lambda_w", "float", not_negative),
     **_rows("coef0 oversampling tol", "float", real_number),
     **_rows("degree", "int", real_number),

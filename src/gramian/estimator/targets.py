@@ -31,7 +31,7 @@ from gramian.estimator.labels import (
     refuse_name,
 )
 from gramian.estimator.sample_weights import checked_weights, refuse_heavy
-from gramian.exceptions import InputError, did_you_mean, listed, quoted, shortened
+from gramian.exceptions import InputError, did_you_mean, listed, quoted, shortened, user_level
 
 _BLOCK = 65_536
 #: Least accepted size of an output's largest value: squares of errors a millionth of it keep their digits.
@@ -299,7 +299,7 @@ class ClassTargets(Targets):
                     f"class_weight names {quoted(label)}, which is not a class of y "
                     f"({_listed(self.classes)}), so that it has no effect.{near}",
                     UserWarning,
-                    stacklevel=2,
+                    stacklevel=user_level(),
                 )
 
 

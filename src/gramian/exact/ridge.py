@@ -36,7 +36,7 @@ class ExactRidge:
 def train_exact(
     labelled: LabelledRows[Any],
     kernel: Kernel,
-    alpha: float,
+    alpha: float | Float64Array,
     settings: SolveSettings,
     plan: Plan,
     *,
@@ -49,7 +49,9 @@ def train_exact(
 
     f = Σ a_i k(x_i, ·) with (K + alpha·W⁻¹) a = y − b·1; rows of weight 0 have a_i = 0 and are left out. With
     ``intercept``, b makes Σ a_i = 0: if a_y and a_1 are the solutions for y and for 1, then
-    b = Σ a_y / Σ a_1 and a = a_y − b a_1. Both are solved for together. Without it, b = 0.
+    b = Σ a_y / Σ a_1 and a = a_y − b a_1. Both are solved for together. Without it, b = 0. ``alpha`` is one
+    number, or one for each output; then the outputs of each distinct one are solved for in turn, and the
+    solution is the least accurate one.
 
     plan : gives the tiles' dtype and the memory. Time and memory: see :func:`solve_exact`, plus a copy of the
     rows, which the predictor keeps.
@@ -61,13 +63,19 @@ def train_exact(
         kept = np.flatnonzero(weights > 0)
         rows, targets, weights = rows[kept], targets[kept], weights[kept]
     n = int(rows.shape[0])
-    shift = np.full(n, alpha) if weights is None else alpha / weights
-    right = np.column_stack([targets, np.ones(n)]) if intercept else targets
-    system = ExactSystem(kernel, rows, shift, dtype, plan.memory_budget, engine)
-    solution, stages = solve_exact(system, right, settings, rng=rng, progress=progress)
-    value, offset = solution.value, np.zeros(targets.shape[1])
-    if intercept:
-        value, offset = without_ones(value)
+    value, offset = np.empty(targets.shape), np.zeros(targets.shape[1])
+    solutions, stages = list[Solution](), list[Stage]()
+    for one in np.unique(alpha):
+        mine = np.broadcast_to(alpha == one, offset.shape) if np.ndim(alpha) else slice(None)
+        shift = np.full(n, one) if weights is None else one / weights
+        right = np.column_stack([targets[:, mine], np.ones(n)]) if intercept else targets[:, mine]
+        system = ExactSystem(kernel, rows, shift, dtype, plan.memory_budget, engine)
+        solution, done = solve_exact(system, right, settings, rng=rng, progress=progress)
+        solutions, stages, found = [*solutions, solution], [*stages, *done], solution.value
+        if intercept:
+            found, offset[mine] = without_ones(found)
+        value[:, mine] = found
+    solution = max(solutions, key=lambda solution: solution.residual)
     predictor = ExactPredictor(kernel, rows, value, served_dtype(kernel, rows, value, targets, dtype))
     return ExactRidge(predictor, offset, solution, stages)
 

@@ -14,7 +14,7 @@ from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array, IntArray
 from gramian.exact.blocks import balanced_blocks
 from gramian.exact.system import ExactSystem
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.krylov import Progress
 from gramian.solvers.solution import Solution, Status
@@ -116,7 +116,7 @@ def sketch_and_project(
             f"Sketch-and-project ended with relative residual {least:.2g}, above the target {tol:.2g}, "
             f"after {steps} blocks ({passes} passes): {status.value}.",
             AccuracyWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     return Solution(best * scale, status, steps, least)
 

@@ -15,7 +15,7 @@ from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import cholesky_lower, ridge_tolerance
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning, BudgetError
+from gramian.exceptions import AccuracyWarning, BudgetError, user_level
 from gramian.kernels.base import Kernel
 from gramian.operators.kernel import KernelOperator, triangle_bytes
 from gramian.solvers.solution import Solution, Status, relative_residual
@@ -122,7 +122,7 @@ class ExactSystem:
                 f"The Cholesky factor of K + alpha·I solved to a relative residual of {residual:.2g}, above "
                 f"the target {target:.2g}: rounding in float64. Raise alpha.",
                 AccuracyWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
         return Solution(value, Status.DIRECT, 0, residual, jitter=jitter)
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array
 from gramian.estimator.matching import names_known
-from gramian.exceptions import AccuracyWarning, InputError, quoted
+from gramian.exceptions import AccuracyWarning, InputError, quoted, user_level
 from gramian.export.table import TableForm, refuse_no_text, table_form
 from gramian.fast.estimators import FastKernelClassifier, FastKernelModel
 from gramian.fast.serving.flat import FlatPredictor, flatten
@@ -139,7 +139,7 @@ def _warn_if_far(flat: FlatPredictor, deviation: Array) -> None:
             "model. Export to a .py file, which takes rows in float64, or subtract the mean of such features "
             "from the rows before the fit and before the file.",
             AccuracyWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gramian._typing import Array, FloatArray
 from gramian.engine import one_blas_thread
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.fast.learning.distill import Shape
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, stage_levels, stage_width
@@ -138,7 +138,7 @@ def warn_if_disturbed(before: float, now: float, cost: str | float) -> None:
             f"slows the machine, so cost={cost!r} may not be met. See cost_ when it is quiet; a new "
             "process measures again.",
             AccuracyWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 

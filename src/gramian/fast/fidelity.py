@@ -11,7 +11,7 @@ from gramian._numerics import unit_roundoff
 from gramian._typing import Array, Float64Array
 from gramian.estimator.answers import likeliest
 from gramian.estimator.overflow_checks import overflowing
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.fast.serving.predictor import FastPredictor
 
 #: Values of ``Fidelity.measure``: the fraction of rows with the teacher's class, or R² with the teacher's
@@ -84,7 +84,7 @@ def warn_if_low(found: Fidelity, used: float, cost: str | float) -> None:
         "found no better shape. Give more rows (unlabelled= needs no labels), a larger time_limit, or "
         "sizes (n_levels, n_units, n_directions).",
         AccuracyWarning,
-        stacklevel=4,
+        stacklevel=user_level(),
     )
 
 
@@ -114,7 +114,7 @@ def rounded(predictor: FastPredictor, dtype: np.dtype[np.floating], rows: Float6
     )
     if not finite:
         raise InputError(text)
-    warnings.warn(text, AccuracyWarning, stacklevel=4)
+    warnings.warn(text, AccuracyWarning, stacklevel=user_level())
     return stored
 
 

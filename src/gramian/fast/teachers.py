@@ -13,7 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
 from gramian.estimator.answers import likeliest
-from gramian.exceptions import AccuracyWarning, GramianError, InputError, quoted, shortened
+from gramian.exceptions import AccuracyWarning, GramianError, InputError, quoted, shortened, user_level
 from gramian.fast.learning.metric import Teacher
 from gramian.fast.libsvm_values import libsvm_values
 
@@ -169,7 +169,7 @@ def fitted_teacher(teacher: BaseEstimator, rows: Array, targets: Array, weights:
         f"The teacher {type(teacher).__name__} takes no sample_weight, so that it learns from the rows as if "
         "all weighed the same. Choose one that takes it, or pass a fitted teacher.",
         UserWarning,
-        stacklevel=6,
+        stacklevel=user_level(),
     )
     return teacher.fit(rows, targets)
 
@@ -203,7 +203,7 @@ def known_classes(model: BaseEstimator, y: ArrayLike) -> Array | None:
         "fast model has every class, but learns those only from the teacher's values elsewhere. Add rows of "
         "them; their labels are not needed.",
         UserWarning,
-        stacklevel=4,
+        stacklevel=user_level(),
     )
     return wider
 
@@ -220,7 +220,7 @@ def check_steady(teacher: Callable[[Array], Float64Array], rows: Array) -> None:
             f"up to {apart:.3g}, where their spread is {spread:.3g}. Fix its random state, or turn off what "
             "is random in its predictions; else the fast model learns the mean of its answers.",
             AccuracyWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
 
 

@@ -14,7 +14,7 @@ from gramian._budget import format_bytes
 from gramian._checks import positive_alpha, refuse_masked
 from gramian._numerics import ridge_tolerance
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.solvers.solution import Solution, Status
 
 #: Side of the largest square matrix that to_dense() returns without force=True (3.2 GB). Chosen by hand.
@@ -210,7 +210,7 @@ class SymmetricOperator(Operator):
                 f"The solve with alpha={alpha:.3g} ended with relative residual {found.residual:.2g}, "
                 f"above the target {target:.2g}: rounding in float64. Raise alpha.",
                 AccuracyWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
         return found
 

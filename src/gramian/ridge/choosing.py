@@ -35,6 +35,7 @@ def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> RidgeMode
     """Return the ridge model of labelled rows, with what the parameters leave to the rows."""
     began, asked = time.perf_counter(), parameters.asked
     refuse_far_rows(rows, asked)
+    parameters.check_outputs(rows.n_outputs)
     if not parameters.intercept and isinstance(rows.targets, NumberTargets):
         warn_of_far_targets(rows.targets)
     if "alpha" in asked:
@@ -58,7 +59,7 @@ def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> RidgeMode
         trained = train(parameters, rows)
     if asked or found.rounds:
         trained = replace(trained, plan=trained.plan.within(time.perf_counter() - began, rest))
-    alpha_ = parameters.alpha if "alpha" in asked else None
+    alpha_ = parameters.least if "alpha" in asked else None
     return RidgeModel(replace(trained, input=found), alpha_, choice)
 
 

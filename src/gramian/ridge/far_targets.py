@@ -8,6 +8,7 @@ import numpy as np
 
 from gramian.data.distributed import Partitioned
 from gramian.estimator.targets import NumberTargets
+from gramian.exceptions import user_level
 
 #: Deviations of the targets between their mean and 0 from which a warning is due. With 10 of them and the
 #: default alpha, the error on 300 rows is four times that with an intercept.
@@ -33,5 +34,5 @@ def warn_of_far_targets(targets: NumberTargets) -> None:
         f"{which} around {mean[far[0]]:.3g} and varies by {deviation[far[0]]:.2g}. Without an intercept the "
         "penalty draws predictions towards 0. Pass fit_intercept=True, or subtract the mean first.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=user_level(),
     )

@@ -19,7 +19,7 @@ from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import Unit, units_by_leaf
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.ridge.path import AlphaPath
 
 #: How a row's own target is taken out of its prediction.
@@ -155,5 +155,5 @@ class _Totals:
                     "held-out errors are not known. Leave out so small an alpha, or use "
                     "tile_dtype='float64'.",
                     AccuracyWarning,
-                    stacklevel=3,
+                    stacklevel=user_level(),
                 )

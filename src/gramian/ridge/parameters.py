@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from gramian._checks import positive_number
+import numpy as np
+from sklearn.base import is_classifier
+
+from gramian._checks import positive_number, positive_numbers
 from gramian._phases import Phases, silent
+from gramian._typing import Float64Array
 from gramian.approximations.setup import AsksForFit, FitSetup
 from gramian.estimator.parameters import KernelParameters
 from gramian.exact.exact import Exact
+from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.metric.input import InputParameters
 from gramian.metric.rounds import RoundSetup
@@ -20,7 +25,7 @@ from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
 class AsksForRidge(AsksForFit, Protocol):
     """The parameters of a ridge estimator, beside those of its kernel and approximation."""
 
-    alpha: object
+    alpha: Any
     metric: object
     standardize: bool
     fit_intercept: bool
@@ -33,7 +38,7 @@ class RidgeParameters:
 
     setup: FitSetup
     input: InputParameters
-    alpha: float
+    alpha: float | Float64Array  #: one penalty, or one for each output
     intercept: bool
     checkpoint: Path | None = None  #: folder for unfinished work
     asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
@@ -48,11 +53,24 @@ class RidgeParameters:
         return cls(
             setup,
             replace(scaling, each_feature="kernel" in asked),
-            USUAL_PENALTY if "alpha" in asked else positive_number("alpha", model.alpha),
+            USUAL_PENALTY if "alpha" in asked else _penalty(model),
             bool(model.fit_intercept),
             None if model.checkpoint is None else Path(model.checkpoint),
             asked,
         )
+
+    @property
+    def least(self) -> float:
+        """The least penalty, which sizes and precision are planned for."""
+        return float(np.min(self.alpha))
+
+    def check_outputs(self, n_outputs: int) -> None:
+        """Raise where there are several penalties, but not one for each output."""
+        if np.size(self.alpha) not in (1, n_outputs):
+            raise InputError(
+                f"alpha holds {np.size(self.alpha)} penalties, but y has {n_outputs} outputs. Give one "
+                "number, or one for each output."
+            )
 
     @property
     def exact(self) -> Exact | None:
@@ -71,6 +89,14 @@ class RidgeParameters:
         """Return the parameters of a round of learning a metric, whose rows are ready for the kernel."""
         plain = InputParameters(self.setup.kernel)
         return replace(self, setup=asked.applied(self.setup), input=plain, checkpoint=None)
+
+
+def _penalty(model: AsksForRidge) -> float | Float64Array:
+    """Return the checked penalty of an estimator; a regressor may have one for each output."""
+    if isinstance(model.alpha, str) or np.ndim(model.alpha) != 1 or is_classifier(model):
+        return positive_number("alpha", model.alpha)
+    found = positive_numbers("alpha", model.alpha)
+    return found if len(found) > 1 else float(found[0])
 
 
 def exact_of(approximation: object) -> Exact | None:

@@ -35,7 +35,7 @@ from gramian.estimator.labels import label_array
 from gramian.estimator.matching import check_width, matched, names_known
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.summaries import Evidence
-from gramian.exceptions import InputError, listed, quoted
+from gramian.exceptions import InputError, listed, quoted, user_level
 from gramian.metric.input import feature_importances_
 from gramian.ridge.fit_data import FitData
 from gramian.ridge.model import KernelModel, RidgeModel
@@ -186,7 +186,7 @@ class RidgeEstimator(KernelEstimator):
                 "fit out. To go on from them, train by partial_fit from the start: pickles and copies keep "
                 "its sums.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=user_level(),
             )
         return source
 

@@ -97,7 +97,7 @@ def plan_exact(
     """Return plan and kernel of a fit that solves the exact system."""
     kernel = parameters.setup.kernel.of(source, weights)
     work = Workload.of(source, n_outputs + parameters.intercept)
-    resources = parameters.setup.resources.settled(source, kernel, parameters.alpha)
+    resources = parameters.setup.resources.settled(source, kernel, parameters.least)
     return exact_plan(work, exact.settings(), resources), kernel
 
 
@@ -107,7 +107,7 @@ def plan_ridge(parameters: RidgeParameters, source: RowSource, n_outputs: int) -
     exact = parameters.exact
     if exact is not None:
         return plan_exact(parameters, source, n_outputs, exact)[0]
-    return plan_sums(parameters.setup.planning(), source, n_outputs, parameters.alpha)[0]
+    return plan_sums(parameters.setup.planning(), source, n_outputs, parameters.least)[0]
 
 
 def method_of(setup: FitSetup) -> Approximation:

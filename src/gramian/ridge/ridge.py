@@ -37,10 +37,12 @@ class KernelRidge(Regressor, RidgeEstimator):
 
     Parameters
     ----------
-    alpha : float or "auto", default=1.0
+    alpha : float, array (outputs,) or "auto", default=1.0
         Ridge penalty, as in scikit-learn's ``KernelRidge``, for the weights as they are: twice the weights
-        is half the penalty. "auto" takes that of the least leave-one-out error on the features of all rows,
-        with weights divided by their mean: there only their ratios matter.
+        is half the penalty. An array has a penalty for each output, such as ``alpha_`` of
+        :class:`KernelRidgeCV`; a solve is made for each distinct one. "auto" takes the alpha of the least
+        leave-one-out error on the features of all rows, with weights divided by their mean: there only their
+        ratios matter.
     kernel, gamma, degree, coef0, kernel_params
         The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features, "scale" is
         1/(n_features · X.var()) of the rows as the kernel takes them, weighted by ``sample_weight``;
@@ -127,7 +129,7 @@ class KernelRidge(Regressor, RidgeEstimator):
 
     _learns = LEARNED
 
-    alpha: float | str = 1.0
+    alpha: float | ArrayLike = 1.0
     _: KW_ONLY
     kernel: Any = "rbf"
     gamma: float | str | None = None
@@ -225,9 +227,9 @@ class KernelRidge(Regressor, RidgeEstimator):
 class KernelRidgeClassifier(Classifier, RidgeEstimator):
     """Kernel ridge regression on targets ±1, one column per class; the largest value wins.
 
-    Parameters and attributes as for :class:`KernelRidge`, and ``classes_``. ``fit_intercept=True``
-    adds an intercept that is not penalised, as ``RidgeClassifier`` does. ``class_weight`` is None,
-    ``"balanced"`` or a dict from class to weight.
+    Parameters and attributes as for :class:`KernelRidge`, with one ``alpha``, and ``classes_``.
+    ``fit_intercept=True`` adds an intercept that is not penalised, as ``RidgeClassifier`` does.
+    ``class_weight`` is None, ``"balanced"`` or a dict from class to weight.
 
     Examples
     --------

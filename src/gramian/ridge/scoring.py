@@ -15,7 +15,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from gramian._numerics import size_of
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator.targets import NumberTargets
-from gramian.exceptions import InputError, did_you_mean, shortened
+from gramian.exceptions import InputError, did_you_mean, shortened, user_level
 from gramian.ridge.held_out import HeldOut
 
 
@@ -33,7 +33,7 @@ def warn_at_edge(alphas: Float64Array, best: Float64Array) -> None:
                 f"{further} one may do better. Add values beyond it, such as {beyond:.3g}, or choose "
                 "alphas='auto'.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=user_level(),
             )
 
 

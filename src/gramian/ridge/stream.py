@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from gramian._budget import format_bytes
 from gramian._phases import Progress, uncounted
-from gramian._typing import Array
+from gramian._typing import Array, Float64Array
 from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap
 from gramian.compression.map_equality import difference
@@ -25,7 +25,7 @@ from gramian.compression.ridge_sums import RidgeSums, SlicedTargets, sum_rows
 from gramian.compression.training import RidgeFit, solve_ridge
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.ridge.growth import Room, Territory, growing_sizes, settled_map
 from gramian.solvers.arrowhead import Forest, NodeSums
 
@@ -154,7 +154,7 @@ class Stream:
             territory = territory.joined(other.territory)
         return replace(self, sums=sums, territory=territory)
 
-    def solved(self, alpha: float, engine: Engine) -> RidgeFit:
+    def solved(self, alpha: float | Float64Array, engine: Engine) -> RidgeFit:
         """Solve for the coefficients and fold them into a predictor; the sums stay. Time as in a fit."""
         began = time.perf_counter()
         beta, offset, solution = solve_ridge(self.features, self.sums, alpha, engine)
@@ -185,7 +185,7 @@ def _warn_of_end(n_blocks: int, territory: Territory, memory_budget: int, needed
         f"more ({format_bytes(max(needed.values()))} are needed with one), and {territory.n_new} rows "
         f"have over {territory.threshold:.0%} of k(x, x) outside of the blocks so far. Raise memory_budget.",
         AccuracyWarning,
-        stacklevel=5,
+        stacklevel=user_level(),
     )
 
 

@@ -31,7 +31,7 @@ def begin_stream(
     source, weights, n_outputs = found.over(rows.source), rows.weights, rows.n_outputs
     setup = parameters.setup
     plan, kernel, engine, rng = plan_sums(
-        setup.less(held), source, n_outputs, parameters.alpha, stream=True, weights=weights
+        setup.less(held), source, n_outputs, parameters.least, stream=True, weights=weights
     )
     features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights, phases=setup.phases)
     shift = rows.targets.centre(weights) if parameters.intercept else np.zeros(n_outputs)

@@ -129,6 +129,7 @@ class RidgeStream:
 
     def with_rows(self, parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool) -> RidgeStream:
         """Return the stream with further rows; the first ones wait until there are enough."""
+        parameters.check_outputs(rows.n_outputs)
         if self.summed is not None:
             known, stream = self.summed
             extended = extend_stream(parameters, known, stream, rows, grow=grow)
@@ -192,4 +193,4 @@ def _check_first(parameters: RidgeParameters, rows: Waiting, *, grow: bool) -> N
         _begin_with(parameters.planning(), rows, grow=grow)
     asked, source = parameters.planning(), as_source(rows.rows)
     source = planned_input(asked.input, asked.setup, source).over(source)
-    plan_sums(asked.setup, source, rows.labelled.n_outputs, asked.alpha, stream=True)
+    plan_sums(asked.setup, source, rows.labelled.n_outputs, asked.least, stream=True)

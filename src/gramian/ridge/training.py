@@ -45,7 +45,9 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     checkpoint = None if folder is None else SumsCheckpoint(folder, generator, seeded=seeded)
     targets, weights = rows.targets, rows.weights
     setup = replace(parameters.setup, random_state=generator)
-    plan, kernel, engine, rng = plan_sums(setup, rows.source, rows.n_outputs, alpha, weights=weights)
+    plan, kernel, engine, rng = plan_sums(
+        setup, rows.source, rows.n_outputs, parameters.least, weights=weights
+    )
     fit = train_ridge(
         rows,
         kernel,

@@ -13,7 +13,7 @@ import scipy.linalg as la
 from gramian._checks import positive_number
 from gramian._numerics import direction_cutoff
 from gramian._typing import Float64Array
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.solvers.solution import GRAVEST_FIRST, Solution, Status
 
 #: Iterations between two recomputations of the true residual. Chosen by hand.
@@ -138,7 +138,7 @@ def conjugate_gradient(
             f"Conjugate gradients ended with relative residual {residual:.2g}, above the target "
             f"{tol:.2g}, after {iterations} iterations: {worst.value}.",
             AccuracyWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     return Solution(x.reshape(b.shape), worst, iterations, residual)
 

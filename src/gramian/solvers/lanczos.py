@@ -12,7 +12,7 @@ import scipy.linalg as la
 from gramian._checks import positive_number
 from gramian._numerics import descending_eigh, unit_roundoff
 from gramian._typing import Float64Array
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.solvers.threads import blas_for
 
 #: Bounds on the columns of a block. A pass over a kernel matrix costs little more for a block than for one
@@ -113,7 +113,7 @@ def leading_eigenpairs(
             f"the norm, above the target {tol:.2g}, after {found.products} products. Raise tol "
             "or max_products; products in float32 need float64 tiles for less than about 1e-5.",
             AccuracyWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     return found
 

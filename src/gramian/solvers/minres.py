@@ -8,7 +8,7 @@ import numpy as np
 
 from gramian._checks import positive_number
 from gramian._typing import Float64Array
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.solvers.krylov import CHECK_EVERY, Multiply
 from gramian.solvers.solution import GRAVEST_FIRST, Solution, Status
 
@@ -69,7 +69,7 @@ def minimal_residual(multiply: Multiply, right: Float64Array, *, tol: float, max
             f"Minimal residuals ended with relative residual {largest:.2g}, above the target {tol:.2g}, "
             f"after {step} iterations: {worst.value}.",
             AccuracyWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     out = np.zeros(columns.shape)
     out[:, used] = x * scale[used]

@@ -11,7 +11,7 @@ import scipy.linalg as la
 
 from gramian._numerics import rank_cutoff, unit_roundoff
 from gramian._typing import Float64Array
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning, InputError, user_level
 
 #: The quadrature stops once its own error is below this share of the standard error. Chosen by hand.
 QUADRATURE_SHARE = 0.1
@@ -197,7 +197,7 @@ def lanczos_quadrature(
         f"left, against a standard error of {_mean_error(each):.2g}. Raise alpha, or memory_budget for a "
         "better preconditioner.",
         AccuracyWarning,
-        stacklevel=2,
+        stacklevel=user_level(),
     )
     return Quadrature(each, missing, step)
 

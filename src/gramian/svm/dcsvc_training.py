@@ -25,7 +25,7 @@ from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.targets import ClassTargets
-from gramian.exceptions import AccuracyWarning, BudgetError, InputError, NumericalWarning
+from gramian.exceptions import AccuracyWarning, BudgetError, InputError, NumericalWarning, user_level
 from gramian.kernels import Kernel
 from gramian.kernels.base import finite_diagonal, negative_part
 from gramian.kernels.precomputed import Precomputed
@@ -193,7 +193,7 @@ def _warn_if_indefinite(kernel: Kernel, rows: Rows) -> None:
             f"{-negative:.3g} (of magnitudes with sum {total:.3g}). The dual then has several optima, and "
             "the model is one of them. Use a positive semi-definite kernel.",
             NumericalWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 
@@ -272,5 +272,5 @@ def _warn(violation: float, settings: DualSettings) -> None:
             f"most max_iter={settings.max_iter} working sets. Raise max_iter or tol, or use "
             "tile_dtype='float64' and features of one scale.",
             AccuracyWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )

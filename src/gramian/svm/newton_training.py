@@ -21,7 +21,7 @@ from gramian.compression.ridge_sums import SlicedTargets
 from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
@@ -290,4 +290,4 @@ def _warn(found: Minimum, allowed: float, target: float, limit: int) -> None:
             f"in float64 the objective is {worst:.2g} of its value above its minimum: float32 tiles are too "
             "coarse for these rows and this C. Pass tile_dtype='float64', or centre and scale the features."
         )
-    warnings.warn(text, AccuracyWarning, stacklevel=4)
+    warnings.warn(text, AccuracyWarning, stacklevel=user_level())

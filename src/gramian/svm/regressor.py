@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -23,7 +24,7 @@ from gramian.estimator.labelled import LabelledRows, labelled_numbers
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import NumberTargets
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, user_level
 from gramian.metric.input import INPUT, feature_importances_
 from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup
 from gramian.ridge.model import TRAINED, KernelModel
@@ -79,7 +80,8 @@ class KernelSVR(Regressor, KernelEstimator):
     choice_, C_ : KernelChoice, float
         What was chosen where parameters are "auto"; with fewer than 40 rows C is 40/sum(weights).
 
-    Time, errors and warnings as for :class:`KernelSVC`.
+    Time, errors and warnings as for :class:`KernelSVC`; a ``UserWarning`` says when all targets lie within
+    epsilon of a constant, which then is the model.
 
     Source: Ho and Lin 2012 (squared loss); Rockafellar 1976, Li, Sun and Toh 2018 (proximal points).
 
@@ -131,6 +133,7 @@ class KernelSVR(Regressor, KernelEstimator):
                 rows = replace(rows, targets=NumberTargets(flat, rows.n))
             self._flat = rows.targets.flat
             self._loss(1.0)  # a bad parameter is reported before any work
+            _warn_if_within(rows, float(self.epsilon), bool(self.fit_intercept))
             kind = NewtonModel(self._round, self._task, _squares, _unit)
             self._keep(fit_newton(rows, NewtonParameters.of(self, phases), kind).state())
             return self
@@ -181,6 +184,28 @@ class KernelSVR(Regressor, KernelEstimator):
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence
+
+
+def _warn_if_within(rows: LabelledRows[NumberTargets], epsilon: float, intercept: bool) -> None:
+    """Warn if a target varies, but so little that a constant (0 without intercept) has no loss anywhere."""
+    low, high = np.full(rows.n_outputs, np.inf), np.full(rows.n_outputs, -np.inf)
+    for where in row_slices(rows.n, PREDICT_ROWS):
+        block = rows.targets[where]
+        block = block if rows.weights is None else block[rows.weights[where] > 0]
+        low = np.minimum(low, block.min(axis=0, initial=np.inf))
+        high = np.maximum(high, block.max(axis=0, initial=-np.inf))
+    reach = 0.5 * (high - low) if intercept else np.maximum(np.abs(low), np.abs(high))
+    within = np.flatnonzero((high > low) & (reach <= epsilon))
+    if len(within):
+        j = within[0]
+        which = "y" if rows.targets.flat else f"column {j} of y"
+        warnings.warn(
+            f"{which} lies between {low[j]:.3g} and {high[j]:.3g}, all within epsilon={epsilon:g} of "
+            f"a constant, so that the model is a constant. Pass a smaller epsilon, such as "
+            f"{0.1 * reach[j]:.2g}, or divide y by its deviation.",
+            UserWarning,
+            stacklevel=user_level(),
+        )
 
 
 def _penalty(C: float) -> float:

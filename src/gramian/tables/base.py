@@ -30,7 +30,7 @@ from gramian.estimator.parameters import ResourceParameters
 from gramian.estimator.progress import shown_bar, shown_phases
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import Targets
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.metric.input import Input
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
@@ -334,7 +334,7 @@ class TabularModel(TableServer, KernelEstimator):
                 f"{n} rows are too few to compare settings, so the usual settings were used. "
                 f"Pass {FEWEST} rows or more.",
                 AccuracyWarning,
-                stacklevel=4,
+                stacklevel=user_level(),
             )
         elif fit.short or read or found.best is None or not found.finished:
             what = "no setting was" if found.best is None else f"{found.n_judged} settings were"
@@ -344,7 +344,7 @@ class TabularModel(TableServer, KernelEstimator):
                 f"time_limit={self.time_limit or 0.0:.3g} s was too short for the whole {work}: {what} "
                 f"compared, {size}. Raise it, or leave it out.",
                 AccuracyWarning,
-                stacklevel=4,
+                stacklevel=user_level(),
             )
         return fit
 

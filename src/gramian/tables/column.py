@@ -13,7 +13,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.arrow import is_number
 from gramian.data.cells import AWARE, BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells, is_code
 from gramian.data.missing import MARKERS
-from gramian.exceptions import InputError, quoted
+from gramian.exceptions import InputError, quoted, user_level
 from gramian.tables.date_text import DAY_FIRST, MONTH_FIRST, YEAR_FIRST, days_of_text, is_blank
 from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
 
@@ -211,7 +211,7 @@ class Column:
                     f"one (such as {quoted(cells.example)}): those with one are converted to UTC, the others "
                     "are taken as UTC. Give the column the same time zone as in training.",
                     UserWarning,
-                    stacklevel=2,
+                    stacklevel=user_level(),
                 )
             return cells
         if cells.kind != CATEGORY or self.kind not in (NUMERIC, BOOLEAN):
@@ -246,7 +246,7 @@ class Column:
                 f"Column {self.name!r} held dates during fit and now holds text that is not a date "
                 f"({order}): values such as {quoted(lost[0])} are treated as missing.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
         return date_cells(cells, days)
 

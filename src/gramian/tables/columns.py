@@ -16,7 +16,7 @@ from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
 from gramian.data.missing import MISSING, missing_numbers, missing_texts, without_missing
 from gramian.data.names import names_of, places_of
 from gramian.data.tables import TableBlock, TableSource, as_table
-from gramian.exceptions import InputError, did_you_mean, listed
+from gramian.exceptions import InputError, did_you_mean, listed, user_level
 from gramian.tables.column import CYCLE, LEVELS, Column, Feature, LevelLookup, LevelMeans, refuse_infinity
 from gramian.tables.column_statistics import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, ColumnStatistics
 from gramian.tables.dates import WEEKDAY
@@ -347,19 +347,19 @@ def _warn(columns: Sequence[Column], tallies: Sequence[ColumnStatistics], *, cho
     single = [f"{c.name!r}{t.hint(c)}" for c, t in zip(columns, tallies) if c.dropped == NO_REPEATS]
     for column, tally in zip(columns, tallies):
         for text in filter(None, (tally.loss(column), "" if chosen else tally.taken_as_missing(column))):
-            warnings.warn(text, UserWarning, stacklevel=3)
+            warnings.warn(text, UserWarning, stacklevel=user_level())
     if empty:
         warnings.warn(
             f"These columns are not used, because they have no values: {listed(empty)}.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
     if single:
         warnings.warn(
             "These columns are not used, because their values hardly repeat, as in an identifier: "
             f"{listed(single, show=str)}.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 

@@ -13,7 +13,7 @@ from gramian.data.cells import CATEGORY, DATE
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import TableSource, as_table
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.tables.columns import TableColumns
 
 #: Rows at the start of the table that are looked at, and the fewest different values that tell an order.
@@ -152,7 +152,7 @@ def _warn(what: str, new: str, parameter: str, name: str | int) -> None:
         f"{what} Held-out rows are drawn at random, so scores and intervals hold for new rows like these. If "
         f"new rows will {new}, pass {parameter}={given} to fit.",
         AccuracyWarning,
-        stacklevel=4,
+        stacklevel=user_level(),
     )
 
 

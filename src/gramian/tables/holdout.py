@@ -14,7 +14,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY, EMPTY, cells_of
 from gramian.data.tables import TableSource
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, did_you_mean, user_level
 from gramian.tables.date_text import days_in_one_order
 
 
@@ -57,7 +57,7 @@ class HoldOut:
                 "groups has a group of its own for each row, which is the same as no groups. Leave groups "
                 "out, or pass what rows have in common.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=user_level(),
             )
         return cls(groups=numbers)
 

@@ -19,7 +19,7 @@ from gramian.data.formats.text import TextReader, text_blocks
 from gramian.data.storage import Piece, UnreadableRow, explain_errors, no_rows
 from gramian.data.stored_file import StoredFile
 from gramian.engine import Engine
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, did_you_mean, user_level
 
 if TYPE_CHECKING:
     from gramian.data.arrow import DataType, Table
@@ -135,7 +135,9 @@ class CSVStorage(ColumnarStorage):
             if column in self.choice.targets:
                 raise InputError(f"{said}.")
             warnings.warn(
-                f"{said}, or name the column as text (on the command line --text).", UserWarning, stacklevel=2
+                f"{said}, or name the column as text (on the command line --text).",
+                UserWarning,
+                stacklevel=user_level(),
             )
 
     def settings(self) -> dict[str, Any]:

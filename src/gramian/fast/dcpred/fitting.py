@@ -19,7 +19,7 @@ from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.overflow_checks import finite_blocks, quietly
 from gramian.estimator.summaries import Evidence
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.fast.dcpred.leaf import LeafReport
 from gramian.fast.dcpred.parameters import DCPredParameters
 from gramian.fast.dcpred.pseudo_landmarks import check_pseudo
@@ -129,6 +129,6 @@ def fit_dcpred(
             f"{missed}: the gradient is down to {worst:.2g} of its start, where 1e-4 was the target. Scale "
             "the features, or lower C.",
             AccuracyWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
     return model

@@ -116,7 +116,7 @@ class ModelFactory:
         asked, rows = self.parameters(approximation), SubsetRows(self.rows.source, numbers)
         try:
             if streamed:
-                return plan_sums(asked.setup, rows, self.rows.n_outputs, asked.alpha, stream=True)[0]
+                return plan_sums(asked.setup, rows, self.rows.n_outputs, asked.least, stream=True)[0]
             return plan_ridge(asked, rows, self.rows.n_outputs)
         except BudgetError:
             return None
@@ -140,7 +140,7 @@ class ModelFactory:
         """Return the bytes that the smallest model of all rows needs, in the larger precision."""
         asked = self.under(memory_bytes=1, tile_dtype="float64").parameters(self.approximations[-1])
         try:
-            plan_sums(asked.setup, self.rows.source, self.rows.n_outputs, asked.alpha, stream=True)
+            plan_sums(asked.setup, self.rows.source, self.rows.n_outputs, asked.least, stream=True)
         except BudgetError as error:
             return error.least_bytes
         raise AssertionError("no model fits into a byte")
