@@ -257,9 +257,7 @@ def test_auto_takes_fewer_blocks_where_the_budget_is_small():
     few = rows[:4_000]
     for told, chosen, budget in ((exact, "exact", "1GB"), (asked, tree, "5MB")):
         with pytest.raises(gm.BudgetError, match=told):
-            gm.GaussianProcessRegressor(approximation=chosen, memory_budget=budget, n_jobs=1).plan(
-                rows[:4_000]
-            )
+            gm.GaussianProcessRegressor(approximation=chosen, memory_budget=budget, n_jobs=1).plan(few)
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.progress import shown_phases
+from gramian.estimator.sample_weights import checked_weights
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
@@ -75,9 +76,10 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     ard : bool or "auto", default="auto"
         One lengthscale for each feature (named kernels; they start at √d times each feature's deviation, with
         a weak prior about that). "auto": for 2 to 100 dense features.
-    noise : float, default=0.1
+    noise : float or array of shape (n,), default=0.1
         Variance of ε in the units of the modelled targets (``normalize_y`` divides them by their deviation).
-        Learning starts from it.
+        Learning starts from it. An array gives each row its own, as scikit-learn's ``alpha``; learned is one
+        factor of them, ``learn_noise=False`` takes them as they are. New observations have their mean.
     learn_noise : bool, default=True
     optimizer : "lbfgs", callable or None, default="lbfgs"
         How to maximise the log likelihood; None keeps kernel and noise. A callable has scikit-learn's
@@ -178,7 +180,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     standardize: bool = False
     metric: Any = None
     ard: bool | str = "auto"
-    noise: float = DEFAULT_NOISE
+    noise: float | ArrayLike = DEFAULT_NOISE
     learn_noise: bool = True
     optimizer: Any = "lbfgs"
     n_restarts_optimizer: int = 2
@@ -193,15 +195,23 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: RowsLike | None, y: ArrayLike | None = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
+    def fit(
+        self, X: RowsLike | None, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.
+
+        ``sample_weight`` : a row of weight w is the mean of w observations at x, with noise/w; bands and
+        choices count it w times, and weight 0 leaves it out. Where the noise is learned, weights are divided
+        by their mean.
+        """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
             required_target(self, y)
             source = self._rows(X, reset=True)
             targets = NumberTargets(y, source.shape[0])
             targets.refuse_tiny()
-            fit = fit_process(LabelledRows(source, targets), ProcessParameters.of(self, phases))
+            rows = LabelledRows(source, targets, checked_weights(sample_weight, source.shape[0]))
+            fit = fit_process(rows, ProcessParameters.of(self, phases))
             self._keep(fit.state())
             self._flat = targets.flat
             return self
