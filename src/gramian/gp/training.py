@@ -282,6 +282,12 @@ def plan_process(parameters: ProcessParameters, source: RowSource, n_outputs: in
     return _sized(asked, source, n_outputs, _start(asked, source, rng), rng)
 
 
+def prior_covariance(parameters: ProcessParameters, source: RowSource) -> Float64Array:
+    """Return the covariance of f at some rows by the kernel as given; a name's gamma is 1/n_features."""
+    kernel = _start(replace(parameters, optimizer=None), source, as_generator(0))
+    return np.asarray(kernel(source.rows(slice(0, source.shape[0])), dtype=np.float64, n_jobs=1), np.float64)
+
+
 def process_round(parameters: ProcessParameters, asked: RoundSetup) -> RoundModel:
     """Return the model that a round of metric learning fits: small, starting from the last round's kernel."""
     made = parameters.of_round(asked)
