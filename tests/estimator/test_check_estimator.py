@@ -17,12 +17,13 @@ ESTIMATORS = {
     for name, kind in PUBLIC.items()
     if inspect.isclass(kind) and issubclass(kind, BaseEstimator) and hasattr(kind, "fit")
 }
-#: Why a row of weight 2 is not the same as two rows: something is drawn by the number of rows.
+#: Why a row of weight 2 is not the same as two rows: as a rule, something is drawn by the number of rows.
 DRAWN = {
     "DCPredClassifier": "rows are assigned to leaves by clusters that start from drawn rows",
     "DCPredRegressor": "rows are assigned to leaves by clusters that start from drawn rows",
     "FastKernelClassifier": "the units start from drawn rows, and other drawn rows stop the descent",
     "FastKernelRegressor": "the units start from drawn rows, and other drawn rows stop the descent",
+    "GaussianProcessRegressor": "two equal targets at one row say that there is no noise; a weight does not",
     "KernelRidgeCV": "the rows that the kernel is chosen on are drawn",
     "TabularClassifier": "the held-out rows are drawn",
     "TabularRegressor": "the held-out rows are drawn",

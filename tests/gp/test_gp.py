@@ -114,6 +114,23 @@ def test_compressed_answers_are_those_of_dense_algebra(small):
     )
 
 
+def test_before_a_fit_the_prior_answers_as_scikit_learn_s():
+    model, theirs = (
+        gm.GaussianProcessRegressor(kernel(), noise=0.2),
+        Dense(ConstantKernel(1.7) * RBF(LENGTHS)),
+    )
+    for asked in ("return_std", "return_cov"):
+        for found, expected in zip(model.predict(NEW, **{asked: True}), theirs.predict(NEW, **{asked: True})):
+            np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_array_equal(model.predict(NEW), np.zeros(len(NEW)))
+    noisy = model.predict(NEW, return_std=True, include_noise=True)[1]
+    np.testing.assert_allclose(noisy, np.sqrt(1.9))
+    draws = model.sample_y(NEW[:4], 5_000, random_state=1)
+    np.testing.assert_allclose(np.cov(draws), np.asarray(kernel()(NEW[:4])), atol=0.2)
+    np.testing.assert_allclose(gm.GaussianProcessRegressor().predict(NEW, return_std=True)[1], 1.0)
+    assert not hasattr(model, "n_features_in_")
+
+
 def test_far_from_everything_the_prior_is_back(small):
     mean, std = small.predict(np.full((1, 3), 50.0), return_std=True)
     np.testing.assert_allclose(mean[0], Y.mean(axis=0), rtol=1e-6)
@@ -256,9 +273,7 @@ def test_auto_takes_fewer_blocks_where_the_budget_is_small():
     tree = gm.MultiResolution(root_rank=300, rank=20, n_blocks=4)
     for told, chosen, budget in ((exact, "exact", "1GB"), (asked, tree, "5MB")):
         with pytest.raises(gm.BudgetError, match=told):
-            gm.GaussianProcessRegressor(approximation=chosen, memory_budget=budget, n_jobs=1).plan(
-                rows[:4_000]
-            )
+            gm.GaussianProcessRegressor(approximation=chosen, memory_budget=budget, n_jobs=1).plan(few)
 
 
 @pytest.mark.slow

@@ -124,7 +124,8 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("n_leaves", "int str"),
     **_rows("early", "bool int"),
     # Numbers.
-    **_rows("core_oversampling floor held_out noise sigma step time_limit", "float", positive_number),
+    **_rows("core_oversampling floor held_out sigma step time_limit", "float", positive_number),
+    **_rows("noise", "float array"),
     **_rows("C", "float str", penalty),
     **_rows("alpha", "float str array", penalty),
     **_rows("cutoff epsilon lambda_theta lambda_theta_prime lambda_w", "float", not_negative),

@@ -8,10 +8,11 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from gramian._typing import Float64Array, FloatArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.compression.grouping import Unit
 from gramian.engine import Engine
 from gramian.estimator.conformal import held_out_rank
+from gramian.gp.dense import noise_of
 from gramian.gp.likelihood import MarginalLikelihood
 from gramian.gp.prior import residual_diagonal
 from gramian.gp.row_scale import AGREEING_ROWS, RowScale
@@ -25,7 +26,7 @@ class BandCheck:
     held_out : whether the rows were held out of a first fit and of learning; otherwise each was left out of
     all the others, by hyperparameters that had seen all rows.
     means : (m, outputs) of normalised targets. scale : the factor on the deviations of new observations, None
-    where they are left as they are.
+    where they are left as they are. Deviations are those of rows of weight 1.
     """
 
     errors: Float64Array
@@ -33,11 +34,12 @@ class BandCheck:
     held_out: bool
     means: Float64Array | None = None
     scale: RowScale | None = None
+    weights: Float64Array | None = None  #: (m,), what each row counts
 
     def scaled(self) -> Self:
         """Return the check with the scale that its errors ask for."""
         assert self.means is not None
-        return replace(self, scale=RowScale.of(self.errors, self.means, self.deviations))
+        return replace(self, scale=RowScale.of(self.errors, self.means, self.deviations, self._counts))
 
     def factor(self, means: Float64Array, deviations: Float64Array) -> Float64Array:
         """Return the factors on deviations (n,) of new observations with these means, (n, outputs)."""
@@ -56,8 +58,9 @@ class BandCheck:
     @property
     def spread(self) -> Float64Array:
         """Factor on all deviations, for each output, that gives the scores a mean square of 1: (outputs,)."""
-        squares = np.square(self.scores).sum(axis=0)
-        return np.asarray(np.sqrt((squares + AGREEING_ROWS) / (len(self.errors) + AGREEING_ROWS)))
+        counts = self._counts
+        squares = counts @ np.square(self.scores)
+        return np.asarray(np.sqrt((squares + AGREEING_ROWS) / (counts.sum() + AGREEING_ROWS)))
 
     @property
     def scaled_nlpd(self) -> float:
@@ -77,12 +80,12 @@ class BandCheck:
 
     def _density(self, factor: Float64Array) -> float:
         wide = self.deviations[:, None] * factor
-        return float(np.mean(0.5 * (self.errors / wide) ** 2 + np.log(wide) + 0.5 * np.log(2 * np.pi)))
+        return self._mean(0.5 * (self.errors / wide) ** 2 + np.log(wide) + 0.5 * np.log(2 * np.pi))
 
     @property
     def rmse(self) -> float:
         """Root of the mean squared error of normalised targets."""
-        return float(np.sqrt(np.mean(np.square(self.errors))))
+        return float(np.sqrt(self._mean(np.square(self.errors))))
 
     @property
     def pit(self) -> Float64Array:
@@ -96,12 +99,14 @@ class BandCheck:
         >>> round(BandCheck(normal, np.full(1000, 2.0), held_out=True).coverage(0.5), 2)  # too wide
         0.84
         """
-        return float(np.mean(np.abs(self.scores) <= ndtri(0.5 + 0.5 * wanted)))
+        return self._mean(np.abs(self.scores) <= ndtri(0.5 + 0.5 * wanted))
 
     def half_width(self, coverage: float, n_hyperparameters: int) -> Float64Array:
         """Return the factor, for each output, by which deviations become half widths that cover."""
-        rank = held_out_rank(coverage, len(self.errors), self._chosen(n_hyperparameters))
-        return np.asarray(np.sort(np.abs(self._scaled_scores), axis=0)[rank - 1])
+        rank = held_out_rank(coverage, int(self._counts.sum() + 1e-6), self._chosen(n_hyperparameters))
+        values, places = self._ranked(np.abs(self._scaled_scores))
+        place = np.minimum((places[1] < rank - 1e-6).sum(axis=0, keepdims=True), len(values) - 1)
+        return np.asarray(np.take_along_axis(values, place, axis=0)[0])
 
     def quantile(self, wanted: float, n_hyperparameters: int) -> Float64Array:
         """Return the quantile of the scores for each output, by which a new target lies below mean + it·dev.
@@ -110,13 +115,13 @@ class BandCheck:
         :meth:`half_width` adds for c numbers that these rows chose grows towards the ends and is 0 at the
         median, so that quantiles of −y are those of y mirrored.
         """
-        count, beyond = len(self.errors), wanted - 0.5
-        held_out_rank(0.5 + abs(beyond), count, 0)  # raises where the rows are too few
+        count, beyond = float(self._counts.sum()), wanted - 0.5
+        held_out_rank(0.5 + abs(beyond), int(count + 1e-6), 0)  # raises where the rows are too few
         rank = 0.5 * (count + 1) + beyond * (count + 1 + 2.0 / 3.0 * self._chosen(n_hyperparameters))
-        at = float(np.clip(rank, 1, count)) - 1.0
-        found = np.sort(self._scaled_scores, axis=0)
-        low, high = found[int(at)], found[int(np.ceil(at))]
-        return np.asarray(low + (at - int(at)) * (high - low))
+        rank = min(max(rank, 1.0), count)
+        values, (below, upto) = self._ranked(self._scaled_scores)
+        shares = np.maximum(np.minimum(upto, rank) - np.maximum(below, rank - 1.0), 0.0)
+        return np.asarray((shares * values).sum(axis=0) / shares.sum(axis=0))
 
     @property
     def _scaled_scores(self) -> Float64Array:
@@ -125,18 +130,43 @@ class BandCheck:
             return self.scores
         return self.scores / self.scale.factor(self.means, self.deviations)
 
+    @property
+    def _counts(self) -> Float64Array:
+        """What each row counts, (m,): with weights they add up to (Σw)²/Σw², as many rows as tell as much."""
+        if self.weights is None:
+            return np.ones(len(self.errors))
+        return np.asarray(self.weights * (self.weights.sum() / np.square(self.weights).sum()))
+
+    def _mean(self, values: Array) -> float:
+        """Return the mean over rows, by their weights, and outputs."""
+        return float(np.average(values.mean(axis=1), weights=self.weights))
+
+    def _ranked(self, scores: Float64Array) -> tuple[Float64Array, Float64Array]:
+        """Return the scores in order, (m, outputs), and how many rows are below each, without it and with."""
+        order = np.argsort(scores, axis=0, kind="stable")
+        own = self._counts[order]
+        upto = np.cumsum(own, axis=0)
+        return np.take_along_axis(scores, order, axis=0), np.stack([upto - own, upto])
+
     def _chosen(self, n_hyperparameters: int) -> int:
         """Return how many numbers these rows chose."""
         by_row = self.scale is not None and self.scale.by_row
         return (0 if self.held_out else n_hyperparameters) + 3 * by_row
 
 
-def leave_one_out(found: MarginalLikelihood, rows: Rows, targets: Float64Array, engine: Engine) -> BandCheck:
+def leave_one_out(
+    found: MarginalLikelihood,
+    rows: Rows,
+    targets: Float64Array,
+    engine: Engine,
+    weights: Float64Array | None = None,
+) -> BandCheck:
     r"""Return the errors of training rows, each predicted from all other rows, without another fit.
 
     With Σ = K̃ + D + noise·I, a = Σ⁻¹y and g = diag Σ⁻¹, the error is a_i/g_i and the variance of the
     observation 1/g_i. By Σ⁻¹ = Λ⁻¹ − Λ⁻¹F S⁻¹FᵀΛ⁻¹ both take one pass over the rows. rows : some of the
-    training rows, with their targets (n, outputs). Time O(n (m d + m r + path²)).
+    training rows, with their targets (n, outputs) and weights. Deviations are those of rows of weight 1. Time
+    O(n (m d + m r + path²)).
     Source: Rasmussen and Williams 2006, section 5.4.2.
     """
     features, forest = found.features, found.features.forest
@@ -144,7 +174,8 @@ def leave_one_out(found: MarginalLikelihood, rows: Rows, targets: Float64Array, 
 
     def work(unit: Unit, X: Rows, F: FloatArray) -> None:
         rotated = np.array(F, np.float64)
-        total = residual_diagonal(features.kernel, X, rotated) + found.noise
+        noise = noise_of(found.noise, None if weights is None else weights[unit.rows])
+        total = residual_diagonal(features.kernel, X, rotated) + noise
         a = np.array(targets[unit.rows], np.float64)
         for segment in unit.segments:
             own = F[segment.rows, forest.columns(segment.node)]
@@ -153,7 +184,7 @@ def leave_one_out(found: MarginalLikelihood, rows: Rows, targets: Float64Array, 
             found.factor.forward(segment.node, rotated[segment.rows])
         # Σ⁻¹ of a row times its noise; rounding can make it vanish where the other rows know the row.
         share = np.maximum(1.0 - np.einsum("ij,ij->i", rotated, rotated) / total, np.finfo(np.float64).eps)
-        variances[unit.rows] = total / share
+        variances[unit.rows] = np.maximum(total / share - noise, 0.0) + found.noise
         errors[unit.rows] = a / share[:, None]
 
     with features.map_units(rows, work, engine) as units:

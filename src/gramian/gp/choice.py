@@ -53,6 +53,7 @@ def choose_posterior(
     targets: Float64Array,
     noise: float,
     engine: Engine,
+    weights: Float64Array | None = None,
 ) -> Chosen:
     """Return the fastest posterior whose loss on held-out targets is within 0.01 of the best.
 
@@ -61,16 +62,17 @@ def choose_posterior(
     scaled to the errors before these are compared, as they are in predictions.
     """
     rows, targets = rows[:CHOOSING_ROWS], targets[:CHOOSING_ROWS]
+    weights = None if weights is None else weights[:CHOOSING_ROWS]
     checks: list[tuple[bool, int, str, BandCheck]] = []
-    found = None if near is None else _enough(near, rows, targets, engine)
+    found = None if near is None else _enough(near, rows, targets, engine, weights)
     if nested is not None:
-        own = held_out_check(replace(nested, mean=None), rows, targets, noise, engine)
+        own = held_out_check(replace(nested, mean=None), rows, targets, noise, engine, weights)
         checks.append((False, 0, "multi-resolution", own))
         if nested.mean is not None:
             errors = targets - np.asarray(nested.mean.chunk(rows, engine), np.float64)
-            checks.append((True, 0, "exact mean", BandCheck(errors, own.deviations, held_out=True)))
+            checks.append((True, 0, "exact mean", replace(own, errors=errors)))
             if found is not None:
-                both = BandCheck(errors, found[1].deviations, held_out=True)
+                both = replace(found[1], errors=errors)
                 checks.append((True, found[0], f"exact mean with deviations of {found[0]} neighbours", both))
     if found is not None:
         checks.append((False, found[0], f"{found[0]} neighbours", found[1]))
@@ -82,12 +84,12 @@ def choose_posterior(
 
 
 def _enough(
-    near: NeighbourPosterior, rows: Rows, targets: Float64Array, engine: Engine
+    near: NeighbourPosterior, rows: Rows, targets: Float64Array, engine: Engine, weights: Float64Array | None
 ) -> tuple[int, BandCheck]:
     """Return the number of neighbours from which twice as many gain nothing, and the check of these."""
-    count, best = near.count, near_check(near, rows, targets, engine)
+    count, best = near.count, near_check(near, rows, targets, engine, weights=weights)
     while 2 * count <= MOST:
-        check = near_check(replace(near, count=2 * count), rows, targets, engine)
+        check = near_check(replace(near, count=2 * count), rows, targets, engine, weights=weights)
         if check.loss > best.loss - GAIN:
             break
         count, best = 2 * count, check
@@ -100,25 +102,35 @@ def near_check(
     targets: Float64Array,
     engine: Engine,
     without: np.ndarray | None = None,
+    weights: Float64Array | None = None,
 ) -> BandCheck:
     """Return the errors of neighbours at rows, left out of them where ``without`` gives their numbers."""
     mean, variance = near.moments(rows, engine, without=without)
-    return BandCheck(targets - mean, np.sqrt(variance), held_out=True, means=mean)
+    return BandCheck(targets - mean, np.sqrt(variance), held_out=True, means=mean, weights=weights)
 
 
 def held_out_check(
-    fitted: Posterior, rows: Rows, targets: Float64Array, noise: float, engine: Engine
+    fitted: Posterior,
+    rows: Rows,
+    targets: Float64Array,
+    noise: float,
+    engine: Engine,
+    weights: Float64Array | None = None,
 ) -> BandCheck:
     """Return the errors of a posterior on rows that it was not given."""
     found = np.empty((len(targets), targets.shape[1] + 1))
     for where, moments in fitted.moments(as_source(rows), chunk_rows=PREDICT_ROWS, engine=engine):
         found[where] = moments
     means, deviations = found[:, :-1], np.sqrt(found[:, -1] + noise)
-    return BandCheck(targets - means, deviations, held_out=True, means=means)
+    return BandCheck(targets - means, deviations, held_out=True, means=means, weights=weights)
 
 
 def leave_one_out_judge(
-    source: RowSource, targets: Float64Array, engine: Engine, rng: np.random.Generator
+    source: RowSource,
+    targets: Float64Array,
+    engine: Engine,
+    rng: np.random.Generator,
+    weights: Float64Array | None = None,
 ) -> Callable[[Hyperparameters], float]:
     """Return hyperparameters ↦ the loss on rows left out, given their neighbours.
 
@@ -126,13 +138,14 @@ def leave_one_out_judge(
     """
     some = np.sort(rng.permutation(len(targets))[:AMONG_ROWS])
     among = SubsetRows(source, some) if len(some) < len(targets) else source
-    known = targets[some]
+    known, counts = targets[some], None if weights is None else weights[some]
     rows, numbers = sample_rows(among, JUDGED_ROWS, rng)
     seed = int(rng.integers(2**31))
 
     def judge(hyper: Hyperparameters) -> float:
-        near = NeighbourPosterior.of(among, known, hyper, FEWEST, np.random.default_rng(seed))
-        loss = near_check(near, rows, known[numbers], engine, np.asarray(numbers)).loss
+        near = NeighbourPosterior.of(among, known, hyper, FEWEST, np.random.default_rng(seed), counts)
+        own = None if counts is None else counts[numbers]
+        loss = near_check(near, rows, known[numbers], engine, np.asarray(numbers), own).loss
         return loss if np.isfinite(loss) else np.inf
 
     return judge

@@ -35,10 +35,11 @@ FAILED = 1e25
 
 @dataclass(frozen=True)
 class CompositeBlock:
-    """Rows (b, d) and their targets (b, outputs)."""
+    """Rows (b, d), their targets (b, outputs) and their weights (b,), None where all are 1."""
 
     rows: Array
     targets: Float64Array
+    weights: Float64Array | None = None
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -84,8 +85,9 @@ class Composite:
         at = self.hyper.at(theta)
 
         def work(block: CompositeBlock) -> tuple[float, Float64Array]:
+            own = bool(len(self.hyper.own))
             return dense_likelihood(
-                at.kernel, at.noise, block.rows, block.targets, by_kernel=bool(len(self.hyper.own))
+                at.kernel, at.noise, block.rows, block.targets, block.weights, by_kernel=own
             )
 
         blocks = sorted(self.blocks, key=len, reverse=True)
@@ -110,7 +112,12 @@ def penalised_loss(
 
 
 def neighbour_blocks(
-    source: RowSource, targets: Float64Array, hyper: Hyperparameters, count: int, rng: np.random.Generator
+    source: RowSource,
+    targets: Float64Array,
+    hyper: Hyperparameters,
+    count: int,
+    rng: np.random.Generator,
+    weights: Float64Array | None = None,
 ) -> list[CompositeBlock]:
     """Return ``count`` blocks: random rows, each with its nearest neighbours in units of the lengthscales.
 
@@ -130,12 +137,15 @@ def neighbour_blocks(
         if near.shape[1] > kept:
             first = np.argpartition(near, kept - 1, axis=1)[:, :kept]
             near, numbers = np.take_along_axis(near, first, 1), np.take_along_axis(numbers, first, 1)
-    return [block_of(source, targets, np.sort(one)) for one in numbers]
+    return [block_of(source, targets, np.sort(one), weights) for one in numbers]
 
 
-def block_of(source: RowSource, targets: Float64Array, numbers: Array) -> CompositeBlock:
+def block_of(
+    source: RowSource, targets: Float64Array, numbers: Array, weights: Float64Array | None = None
+) -> CompositeBlock:
     """Return the rows with these numbers as a block."""
-    return CompositeBlock(np.ascontiguousarray(dense(source.take(numbers)), np.float64), targets[numbers])
+    rows = np.ascontiguousarray(dense(source.take(numbers)), np.float64)
+    return CompositeBlock(rows, targets[numbers], None if weights is None else weights[numbers])
 
 
 def _squared(rows: Rows, centers: Float64Array, weight: Float64Array) -> Float64Array:

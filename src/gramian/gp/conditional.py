@@ -22,6 +22,7 @@ from gramian._typing import Array, Float64Array
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.gp.composite import Prior, penalised_loss
+from gramian.gp.dense import noise_of
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.kernels.columns import dense
@@ -44,6 +45,7 @@ class Conditional:
     hyper: Hyperparameters
     prior: Prior
     engine: Engine = field(default_factory=Engine)
+    weights: Float64Array | None = None  #: (b, m + 1)
 
     @property
     def n_rows(self) -> int:
@@ -63,15 +65,19 @@ class Conditional:
         at = self.hyper.at(theta)
 
         def work(part: slice) -> tuple[float, Float64Array]:
-            return self._part(at, self.rows[part], self.targets[part])
+            weights = None if self.weights is None else self.weights[part]
+            return self._part(at, self.rows[part], self.targets[part], weights)
 
         tasks = list(row_slices(len(self.rows), TASK_ROWS))
         return penalised_loss(theta, self.hyper, self.prior, lambda: self.engine.map(work, tasks))
 
-    def _part(self, at: Hyperparameters, rows: Array, Y: Float64Array) -> tuple[float, Float64Array]:
+    def _part(
+        self, at: Hyperparameters, rows: Array, Y: Float64Array, weights: Float64Array | None
+    ) -> tuple[float, Float64Array]:
+        own_noise = noise_of(at.noise, weights)
         values = stacked_grams(at.kernel, rows)
         A, size, outputs = values.copy(), values.shape[1], Y.shape[2]
-        A[:, np.arange(size), np.arange(size)] += at.noise
+        A[:, np.arange(size), np.arange(size)] += own_noise
         right = np.concatenate([np.zeros((len(A), size, 1)), Y], axis=2)
         right[:, -1, 0] = 1.0
         solved = np.linalg.solve(A, right)
@@ -85,7 +91,7 @@ class Conditional:
         b -= (0.5 * (outputs / g + square / g**2))[:, None] * q
         M = q[:, :, None] * b[:, None, :]
         M = 0.5 * (M + M.transpose(0, 2, 1))
-        noise = at.noise * float(np.einsum("bmm->", M))
+        noise = float(np.sum(own_noise * np.einsum("bmm->bm", M)))
         own_slope = stacked_contraction(at.kernel, rows, M, values) if len(self.hyper.own) else np.zeros(0)
         return value, np.append(own_slope, noise)
 
@@ -97,9 +103,10 @@ def conditional_rows(
     prior: Prior,
     engine: Engine,
     rng: np.random.Generator,
+    weights: Float64Array | None = None,
 ) -> Conditional:
     """Return the objective of up to 3,000 random rows with their nearest rows in the learned metric."""
-    near = NeighbourPosterior.of(source, targets, hyper, CONDITIONAL_NEIGHBOURS, rng)
+    near = NeighbourPosterior.of(source, targets, hyper, CONDITIONAL_NEIGHBOURS, rng, weights)
     rows, numbers = sample_rows(source, CONDITIONAL_ROWS, rng)
     at = near.neighbours(rows, engine, without=numbers)
     points = near.near.points if near.scale is None else near.near.points * near.scale
@@ -110,4 +117,5 @@ def conditional_rows(
         hyper,
         prior,
         engine,
+        None if near.weights is None or weights is None else np.c_[near.weights[at], weights[numbers]],
     )

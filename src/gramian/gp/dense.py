@@ -22,18 +22,25 @@ from gramian.solvers.threads import blas_for
 
 
 def dense_likelihood(
-    kernel: Kernel, noise: float, X: Rows, Y: Float64Array, *, by_kernel: bool = True
+    kernel: Kernel,
+    noise: float,
+    X: Rows,
+    Y: Float64Array,
+    weights: Float64Array | None = None,
+    *,
+    by_kernel: bool = True,
 ) -> tuple[float, Float64Array]:
     """Return log p(y) and its gradient in the kernel's log parameters and, last, the log of the noise.
 
-    ``by_kernel=False`` leaves out the derivatives in the kernel's parameters. Time O(n³), memory O(n²).
+    ``weights`` : (n,), a row has noise/weight. ``by_kernel=False`` leaves out the derivatives in the kernel's
+    parameters. Time O(n³), memory O(n²).
     """
     with blas_for(len(Y)):
-        return _likelihood(kernel, noise, X, Y, by_kernel)
+        return _likelihood(kernel, noise_of(noise, weights), X, Y, by_kernel)
 
 
 def _likelihood(
-    kernel: Kernel, noise: float, X: Rows, Y: Float64Array, by_kernel: bool
+    kernel: Kernel, noise: float | Float64Array, X: Rows, Y: Float64Array, by_kernel: bool
 ) -> tuple[float, Float64Array]:
     n, outputs = Y.shape
     covariance = np.asarray(kernel(X, dtype=np.float64, n_jobs=1), np.float64)
@@ -43,8 +50,13 @@ def _likelihood(
     logdet = 2.0 * float(np.log(np.diag(lower)).sum())
     value = -0.5 * (float(np.vdot(Y, a)) + outputs * (logdet + n * np.log(2.0 * np.pi)))
     adjoint = 0.5 * (a @ a.T - outputs * inverse_of_factored(lower))
-    slope = noise * float(np.trace(adjoint))
+    slope = float(np.sum(noise * np.diag(adjoint)))
     if not by_kernel:
         return value, np.array([slope])
     points = np.asarray(dense(X), np.float64)
     return value, np.append(contract(kernel, points, points, adjoint), slope)
+
+
+def noise_of(noise: float, weights: Float64Array | None) -> float | Float64Array:
+    """Return the noise of rows with these weights: a row of weight w is the mean of w observations."""
+    return noise if weights is None else noise / weights

@@ -49,7 +49,7 @@ class _Adjoints:
 @dataclass
 class _GradientPart:
     slope: Float64Array  #: derivatives in the kernel's log parameters
-    noise: float  #: Σ M_ii
+    noise: float  #: Σ M_ii noise_i
     nodes: list[tuple[int, Float64Array, Float64Array]]
 
 
@@ -69,7 +69,8 @@ def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool =
     slope, noise = np.zeros(len(log_parameters(kernel)) if by_kernel else 0), 0.0
 
     def work(numbers: IntArray, unit: Unit, X: Rows, F: FloatArray) -> _GradientPart:
-        return _part(found, X, np.asarray(F, np.float64), data.targets[numbers], unit, by_kernel)
+        noise = data.noise(found.noise, numbers)
+        return _part(found, X, np.asarray(F, np.float64), data.targets[numbers], noise, unit, by_kernel)
 
     done = map_source(features, data.source, work, chunk_rows=data.chunk_rows, engine=data.engine)
     with closing(done) as parts:
@@ -86,7 +87,7 @@ def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool =
             for part in below:
                 slope += part.slope
                 _add(adjoints, part)
-    return np.append(slope, found.noise * noise)
+    return np.append(slope, noise)
 
 
 def _add(adjoints: list[_Adjoints], part: _GradientPart) -> None:
@@ -96,12 +97,18 @@ def _add(adjoints: list[_Adjoints], part: _GradientPart) -> None:
 
 
 def _part(
-    found: MarginalLikelihood, X: Rows, F: Float64Array, Y: Array, unit: Unit, by_kernel: bool
+    found: MarginalLikelihood,
+    X: Rows,
+    F: Float64Array,
+    Y: Array,
+    noise: float | Float64Array,
+    unit: Unit,
+    by_kernel: bool,
 ) -> _GradientPart:
     """Return the contribution of one unit of rows: compute its F̄, then go back through the rows' paths."""
     features, forest = found.features, found.features.forest
     outputs = Y.shape[1]
-    total = residual_diagonal(features.kernel, X, F) + found.noise
+    total = residual_diagonal(features.kernel, X, F) + noise
     Z = F.copy()
     for segment in unit.upwards:
         found.factor.forward(segment.node, Z[segment.rows])
@@ -116,7 +123,7 @@ def _part(
     a /= total[:, None]
     diagonal = 0.5 * (np.einsum("ij,ij->i", a, a) - outputs * (1.0 / total - explained / total**2))
     if not by_kernel:
-        return _GradientPart(np.zeros(0), float(diagonal.sum()), [])
+        return _GradientPart(np.zeros(0), float(np.sum(noise * diagonal)), [])
     adjoint = Z
     adjoint *= -(outputs / total)[:, None]
     adjoint -= 2.0 * diagonal[:, None] * F
@@ -124,7 +131,8 @@ def _part(
         own = a[segment.rows] @ found.beta[segment.node].T
         adjoint[segment.rows, forest.columns(segment.node)] += own
     points = np.asarray(dense(X), np.float64)
-    part = _GradientPart(contracted_diagonal(features.kernel, points, diagonal), float(diagonal.sum()), [])
+    slope = contracted_diagonal(features.kernel, points, diagonal)
+    part = _GradientPart(slope, float(np.sum(noise * diagonal)), [])
     for segment in unit.upwards:
         rows = segment.rows
         _back(features, segment.node, points[rows], F[rows], adjoint[rows], part)

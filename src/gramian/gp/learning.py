@@ -163,6 +163,7 @@ def learn(
     rng: np.random.Generator,
     progress: Progress | None = None,
     judge: Judge | None = None,
+    weights: Float64Array | None = None,
 ) -> Learned:
     """Maximise the likelihood by stages: 500 random rows from several starts, then more, each from the last.
 
@@ -189,7 +190,7 @@ def learn(
     ends: list[Run] = []
     try:
         for objective in _stages(
-            hyper, source, targets, settings, prior, engine, rng, stages, judge is not None
+            hyper, source, targets, settings, prior, engine, rng, stages, judge is not None, weights
         ):
             tells = _telling(objective.loss, progress)
             starts = [objective.hyper.theta]
@@ -295,15 +296,16 @@ def _stages(
     rng: np.random.Generator,
     done: list[LearningStage],
     conditional: bool,
+    weights: Float64Array | None,
 ) -> Iterator[Composite | Conditional]:
     """Yield the objective of each stage, at the best θ that the stages before reached."""
     n, wanted = source.shape[0], min(settings.n_rows, source.shape[0])
     random_rows = _sample_rows(wanted)
     order = rng.permutation(rng.choice(n, random_rows, replace=False))
-    sample = block_of(source, targets, np.sort(order))
+    sample = block_of(source, targets, np.sort(order), weights)
     objective = Composite([sample], hyper, prior, engine)
     if random_rows > FIRST_ROWS:
-        few = block_of(source, targets, np.sort(order[:FIRST_ROWS]))
+        few = block_of(source, targets, np.sort(order[:FIRST_ROWS]), weights)
         yield replace(objective, blocks=[few])
         objective = replace(objective, hyper=hyper.at(done[-1].theta))
     if wanted <= DENSE_ROWS:
@@ -312,11 +314,11 @@ def _stages(
     count = len(block_sizes(wanted)) - 1
     for _ in range(1 if conditional else ROUNDS):
         now = hyper.at(done[_best(done)].theta) if done else hyper
-        near = neighbour_blocks(source, targets, now, count, rng)
+        near = neighbour_blocks(source, targets, now, count, rng, weights)
         yield replace(objective, blocks=[sample, *near], hyper=now)
     for _ in range(ROUNDS if conditional else 0):
         now = hyper.at(done[_best(done)].theta)
-        yield conditional_rows(source, targets, now, prior, engine, rng)
+        yield conditional_rows(source, targets, now, prior, engine, rng, weights)
 
 
 def _best(stages: list[LearningStage]) -> int:

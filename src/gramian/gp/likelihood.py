@@ -20,6 +20,7 @@ from gramian.compression.grouping import Unit
 from gramian.compression.sums import UnitSums, add_unit, map_source, unit_products
 from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.gp.dense import noise_of
 from gramian.gp.prior import residual_diagonal
 from gramian.solvers.arrowhead import ArrowheadFactor, NodeSums
 from gramian.solvers.path_factor import PathFactor
@@ -27,12 +28,17 @@ from gramian.solvers.path_factor import PathFactor
 
 @dataclass(frozen=True)
 class Observations:
-    """Rows and their targets (n, outputs), read in chunks."""
+    """Rows, their targets (n, outputs) and weights (n,), None where all are 1; read in chunks."""
 
     source: RowSource
     targets: Float64Array
     chunk_rows: int
     engine: Engine = field(default_factory=Engine)
+    weights: Float64Array | None = None
+
+    def noise(self, noise: float, numbers: IntArray) -> float | Float64Array:
+        """Return the noise of the rows with these numbers, where a row of weight 1 has this one."""
+        return noise_of(noise, None if self.weights is None else self.weights[numbers])
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Marginal
     def work(numbers: IntArray, unit: Unit, X: Rows, F: FloatArray) -> tuple[UnitSums, float, float, float]:
         wide = np.asarray(F, np.float64)
         left = residual_diagonal(features.kernel, X, wide)
-        total = left + noise
+        total = left + data.noise(noise, numbers)
         scale = 1.0 / np.sqrt(total)[:, None]
         Y = data.targets[numbers] * scale
         parts = unit_products(forest, unit, wide * scale, Y)

@@ -59,6 +59,7 @@ class NeighbourPosterior:
     targets: Float64Array
     count: int
     dtype: np.dtype[Any]
+    weights: Float64Array | None = None  #: (n,), of the same order: a row has noise/weight
 
     @classmethod
     def of(
@@ -68,6 +69,7 @@ class NeighbourPosterior:
         hyper: Hyperparameters,
         count: int,
         rng: np.random.Generator,
+        weights: Float64Array | None = None,
     ) -> NeighbourPosterior:
         """Return the posterior given all rows, by factors in float64.
 
@@ -80,7 +82,8 @@ class NeighbourPosterior:
         kernel = hyper.kernel if scale is None else in_units(hyper.kernel)
         near = NearestRows.of(points, rng)
         count = min(count, len(points))
-        noise = max(hyper.noise, _least_noise(kernel, near.points))
+        least = _least_noise(kernel, near.points)
+        noise = max(hyper.noise, least)
         if noise > hyper.noise:
             warnings.warn(
                 f"noise={hyper.noise:.2g} is too small to solve for rows that may repeat; neighbours take "
@@ -88,7 +91,9 @@ class NeighbourPosterior:
                 AccuracyWarning,
                 stacklevel=2,
             )
-        return cls(kernel, noise, scale, near, targets[near.numbers], count, np.dtype(np.float64))
+        # A weight that makes a noise smaller than the least counts as that one.
+        kept = None if weights is None else np.minimum(weights[near.numbers], max(1.0, noise / least))
+        return cls(kernel, noise, scale, near, targets[near.numbers], count, np.dtype(np.float64), kept)
 
     def narrowed(self, X: Rows, engine: Engine, *, without: IntArray | None = None) -> NeighbourPosterior:
         """Return this posterior with float32 factors, unless a mean of these rows changes noticeably."""
@@ -167,27 +172,32 @@ class NeighbourPosterior:
         for part in row_slices(len(rows), height):
             points = np.concatenate([self.near.points[at[part]], rows[part, None]], axis=1)
             y = self.targets[at[part]]
+            noise = np.full(points.shape[:2], self.noise)
+            if self.weights is not None:
+                noise[:, :-1] /= self.weights[at[part]]
             try:
-                last = self._last_columns(points, y, self.dtype)
+                last = self._last_columns(points, y, noise, self.dtype)
             except np.linalg.LinAlgError:
                 if not wider:
                     raise
-                last = self._last_columns(points, y, np.dtype(np.float64))
+                last = self._last_columns(points, y, noise, np.dtype(np.float64))
             variance[part] = np.square(last[:, 0])
             mean[part] = -last[:, :1] * last[:, 1:]
         return mean, variance
 
-    def _last_columns(self, points: Float64Array, y: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
+    def _last_columns(
+        self, points: Float64Array, y: Float64Array, noise: Float64Array, dtype: np.dtype[Any]
+    ) -> Float64Array:
         """Return (s, −mean/s) for each set of points, whose last is the row, (b, 1 + outputs)."""
         count, size, _ = points.shape
         outputs = self.n_outputs
         stack = np.zeros((count, size + outputs, size + outputs), dtype)
         stack[:, :size, :size] = stacked_grams(self.kernel, points, dtype)
         diagonal = np.arange(size + outputs)
-        stack[:, diagonal[:size], diagonal[:size]] += self.noise
+        stack[:, diagonal[:size], diagonal[:size]] += noise
         stack[:, size:, : size - 1] = y.transpose(0, 2, 1)
-        # yᵀΣ⁻¹y is at most yᵀy over the noise.
-        bound = 2.0 * np.einsum("bmo,bmo->bo", y, y) / self.noise + 1.0
+        # yᵀΣ⁻¹y is at most Σ y²/noise.
+        bound = 2.0 * np.einsum("bmo,bmo,bm->bo", y, y, 1.0 / noise[:, :-1]) + 1.0
         stack[:, diagonal[size:], diagonal[size:]] = bound
         return np.asarray(np.linalg.cholesky(stack)[:, size - 1 :, size - 1], np.float64)
 

@@ -67,7 +67,9 @@ class LikelihoodObjective:
             at = self.hyper.at(theta)
             n = self.data.source.shape[0]
             rows, targets = self.data.source.rows(slice(0, n)), self.data.targets[:n]
-            value, full = dense_likelihood(at.kernel, at.noise, rows, targets, by_kernel=by_kernel)
+            value, full = dense_likelihood(
+                at.kernel, at.noise, rows, targets, self.data.weights, by_kernel=by_kernel
+            )
         else:
             found = self.moved(theta).found()
             value, full = found.value, gradient(found, self.data, by_kernel=by_kernel)

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
-from gramian._checks import positive_number, whole_number
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gramian._checks import numbers_of, positive_number, whole_number
 from gramian._phases import Phases, silent
 from gramian._typing import Float64Array
 from gramian.approximations.setup import AsksForFit, FitSetup
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.sklearn_kernels import refuse_fixed, without_noise
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.start import GPLearningSettings, Optimizer, checked_optimizer, log_bounds
 from gramian.metric.input import InputParameters
@@ -32,7 +35,7 @@ class AsksForProcess(AsksForFit, Protocol):
     kernel: object
     metric: object
     standardize: bool
-    noise: float
+    noise: ArrayLike
     learn_noise: bool
     ard: bool | str
     optimizer: object
@@ -63,6 +66,7 @@ class ProcessParameters:
     max_iter: int
     normalize: bool
     calibrated: bool  #: whether deviations of new observations are scaled to errors of rows left out
+    row_noise: Float64Array | None = None  #: of each row, where the user gave that; ``noise`` is its mean
 
     @classmethod
     def of(cls, model: AsksForProcess, phases: Phases = silent) -> Self:
@@ -77,10 +81,11 @@ class ProcessParameters:
         if model.optimizer is not None:
             refuse_fixed(model.kernel)
         rows = model.learning_rows
+        row_noise = None if np.ndim(model.noise) == 0 else _row_noise(model.noise)
         return cls(
             setup,
             InputParameters.of(setup, standardize=model.standardize, metric=model.metric),
-            _start_noise(model.kernel, model.noise),
+            _start_noise(model.kernel, model.noise if row_noise is None else float(row_noise.mean())),
             bool(model.learn_noise),
             model.ard,
             checked_optimizer(model.optimizer),
@@ -90,6 +95,7 @@ class ProcessParameters:
             whole_number("max_iter", model.max_iter, 1),
             bool(model.normalize_y),
             model.calibration == "loo",
+            row_noise,
         )
 
     @property
@@ -108,6 +114,7 @@ class ProcessParameters:
             self,
             setup=asked.applied(self.setup),
             input=InputParameters(self.setup.kernel),
+            row_noise=None,  # it is in the rows' weights
             learning_rows=ROUND_ROWS if most is None else min(most, ROUND_ROWS),
             restarts=0,
             optimizer=None if asked.quick else self.optimizer,
@@ -133,15 +140,26 @@ class ProcessParameters:
         )
 
 
-def _start_noise(kernel: object, noise: float) -> float:
+def _row_noise(given: ArrayLike) -> Float64Array:
+    """Return the noise of each row as the user gave it; raise unless it is positive numbers."""
+    values = numbers_of("noise", given, "Give one number, or one variance for each row.")
+    if values.ndim != 1 or not np.isfinite(values).all() or not (values > 0.0).all():
+        raise InputError(
+            f"noise={quoted(given)} has shape {values.shape}; expected one number, or (n,) finite variances "
+            "above 0, one for each row. Leave out rows without a variance."
+        )
+    return values
+
+
+def _start_noise(kernel: object, noise: object) -> float:
     """Return the noise that learning starts from: that of the kernel's WhiteKernel, if it has one."""
-    noise = positive_number("noise", noise)
+    start = positive_number("noise", noise)
     level = without_noise(kernel)[1]
     if level is None:
-        return noise
-    if noise not in (DEFAULT_NOISE, level):
+        return start
+    if start not in (DEFAULT_NOISE, level):
         raise InputError(
-            f"noise={noise!r} was given beside a WhiteKernel of {level:.6g}, which is the noise too. "
+            f"noise={start!r} was given beside a WhiteKernel of {level:.6g}, which is the noise too. "
             "Leave one of them out."
         )
     return positive_number("the level of WhiteKernel", level)

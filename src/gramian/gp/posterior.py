@@ -139,12 +139,8 @@ class Posterior:
         self, X: Rows, mean: Float64Array, n_draws: int, rng: np.random.Generator, engine: Engine
     ) -> Float64Array:
         """Return joint draws of f at the rows, shape (n, outputs, draws), from :meth:`covariance`."""
-        # Repeated rows, and rows that the data determine, make it singular; rounding can make it indefinite.
-        with blas_for(X.shape[0]):
-            values, vectors = descending_eigh(self.covariance(X, engine))
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        normal = rng.standard_normal((len(root), mean.shape[1] * n_draws))
-        return mean[:, :, None] + (root @ normal).reshape(len(root), mean.shape[1], n_draws)
+        drawn = joint_draws(self.covariance(X, engine), mean.shape[1] * n_draws, rng)
+        return mean[:, :, None] + drawn.reshape(*mean.shape, n_draws)
 
     def units(
         self, rows: Rows, engine: Engine, *, unit_rows: int = UNIT_ROWS
@@ -177,3 +173,12 @@ class Posterior:
             np.fill_diagonal(left, residual_diagonal(kernel, rows, own))
             numbers = unit.rows[segment.rows]
             out[np.ix_(numbers, numbers)] += 0.5 * (left + left.T)
+
+
+def joint_draws(covariance: Float64Array, n_draws: int, rng: np.random.Generator) -> Float64Array:
+    """Return draws of mean 0 and this covariance, (rows, draws)."""
+    # Repeated rows, and rows that the data determine, make it singular; rounding can make it indefinite.
+    with blas_for(len(covariance)):
+        values, vectors = descending_eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(root @ rng.standard_normal((len(root), n_draws)))

@@ -25,13 +25,15 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.progress import shown_phases
+from gramian.estimator.sample_weights import checked_weights
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.objective import LikelihoodObjective
 from gramian.gp.parameters import DEFAULT_NOISE, ProcessParameters
 from gramian.gp.paths import Paths
-from gramian.gp.training import fit_process, mean_of, moments_of, plan_process
+from gramian.gp.posterior import joint_draws
+from gramian.gp.training import fit_process, mean_of, moments_of, plan_process, prior_covariance
 from gramian.metric.input import INPUT, Input, feature_importances_
 from gramian.metric.summary import with_metric
 
@@ -75,9 +77,10 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     ard : bool or "auto", default="auto"
         One lengthscale for each feature (named kernels; they start at √d times each feature's deviation, with
         a weak prior about that). "auto": for 2 to 100 dense features.
-    noise : float, default=0.1
+    noise : float or array of shape (n,), default=0.1
         Variance of ε in the units of the modelled targets (``normalize_y`` divides them by their deviation).
-        Learning starts from it.
+        Learning starts from it. An array gives each row its own, as scikit-learn's ``alpha``; learned is one
+        factor of them, ``learn_noise=False`` takes them as they are. New observations have their mean.
     learn_noise : bool, default=True
     optimizer : "lbfgs", callable or None, default="lbfgs"
         How to maximise the log likelihood; None keeps kernel and noise. A callable has scikit-learn's
@@ -178,7 +181,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     standardize: bool = False
     metric: Any = None
     ard: bool | str = "auto"
-    noise: float = DEFAULT_NOISE
+    noise: float | ArrayLike = DEFAULT_NOISE
     learn_noise: bool = True
     optimizer: Any = "lbfgs"
     n_restarts_optimizer: int = 2
@@ -193,15 +196,23 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: RowsLike | None, y: ArrayLike | None = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
+    def fit(
+        self, X: RowsLike | None, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.
+
+        ``sample_weight`` : a row of weight w is the mean of w observations at x, with noise/w; bands and
+        choices count it w times, and weight 0 leaves it out. Where the noise is learned, weights are divided
+        by their mean.
+        """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
             required_target(self, y)
             source = self._rows(X, reset=True)
             targets = NumberTargets(y, source.shape[0])
             targets.refuse_tiny()
-            fit = fit_process(LabelledRows(source, targets), ProcessParameters.of(self, phases))
+            rows = LabelledRows(source, targets, checked_weights(sample_weight, source.shape[0]))
+            fit = fit_process(rows, ProcessParameters.of(self, phases))
             self._keep(fit.state())
             self._flat = targets.flat
             return self
@@ -238,11 +249,16 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         Shapes: mean and deviation (n,) or (n, outputs), covariance (n, n) or (n, n, outputs). Deviation and
         covariance are those of f, as in scikit-learn; ``include_noise=True`` gives those of new observations,
         calibrated. With neighbours, covariances have the correlations of the multi-resolution approximation.
-        Time O(n m³) by m neighbours, else O(n m d) and O(n path²); the covariance takes O(n²) memory.
+        Before ``fit`` they are those of the prior: mean 0 and the kernel as given. Time O(n m³) by m
+        neighbours, else O(n m d) and O(n path²); the covariance takes O(n²) memory.
         """
-        check_is_fitted(self, "posterior_")
         if return_std and return_cov:
             raise InputError("return_std and return_cov are both true. Ask for one of them at a time.")
+        if not hasattr(self, "posterior_"):
+            prior = self._prior(X)
+            prior.flat[:: len(prior) + 1] += include_noise * ProcessParameters.of(self).noise
+            spread, zero = prior if return_cov else np.sqrt(np.diag(prior)), np.zeros(len(prior))
+            return (zero, spread) if return_cov or return_std else zero
         source = self._prepared(X)
         if not (return_std or return_cov):
             return self._scaled(mean_of(self.posterior_, source, self._engine()))
@@ -298,10 +314,12 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     def sample_y(self, X: RowsLike, n_samples: int = 1, random_state: RandomState = 0) -> Float64Array:
         """Return joint draws of f at a few rows, shape (n, n_samples) or (n, outputs, n_samples).
 
-        Uses ``predict(return_cov=True)``. Time O(n³), memory O(n²).
+        Uses ``predict(return_cov=True)``; before ``fit`` they are drawn from the prior. Time O(n³), memory
+        O(n²).
         """
-        check_is_fitted(self, "posterior_")
         draws = whole_number("n_samples", n_samples, 1)
+        if not hasattr(self, "posterior_"):
+            return joint_draws(self._prior(X), draws, as_generator(random_state))
         source = self._prepared(X)
         rng = as_generator(random_state)
         engine = self._engine()
@@ -351,6 +369,16 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         objective: LikelihoodObjective = self._training
         values = objective.checked(self.theta_ if theta is None else theta)
         return objective.value(values) if eval_gradient else objective.moved(values).found().value
+
+    def _prior(self, X: RowsLike) -> Float64Array:
+        """Return the prior covariance of f at the rows, without keeping anything of them."""
+        with all_or_nothing(self, keep=False):
+            return prior_covariance(ProcessParameters.of(self), self._rows(X, reset=True))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False  # the prior answers
+        return tags
 
     def _mean_and_unit(self, X: RowsLike) -> tuple[Float64Array, Float64Array]:
         """Return mean and scaled deviation of new observations, (n, outputs), of normalised targets."""

@@ -55,8 +55,14 @@ class RowScale:
         return np.stack([np.ones_like(m), a, m, m * m - 1.0])
 
     @classmethod
-    def of(cls, errors: Float64Array, means: Float64Array, deviations: Float64Array) -> Self:
-        """Return the scale that errors (n, outputs) of left-out rows ask for.
+    def of(
+        cls,
+        errors: Float64Array,
+        means: Float64Array,
+        deviations: Float64Array,
+        counts: Float64Array | None = None,
+    ) -> Self:
+        """Return the scale that errors (n, outputs) of left-out rows ask for; ``counts`` is what each counts.
 
         w₁, w₂ and w₃ have the largest Student-t density of the errors, with a weak prior about 0; for outputs
         where that does not raise the density of rows that they were not fitted to, the other half each time,
@@ -69,15 +75,16 @@ class RowScale:
         weights = np.zeros((4, means.shape[1]))
         scale = cls(given.mean(axis=1), np.where(width > 0.0, width, 1.0), weights)
         terms, scores = scale.terms(means, deviations), np.abs(errors) / deviations[:, None]
+        counts = np.ones(len(errors)) if counts is None else counts
         for j in range(means.shape[1]):
-            weights[:, j] = _chosen(terms[:, :, j], np.square(np.maximum(scores[:, j], LEAST_SCORE)))
+            weights[:, j] = _chosen(terms[:, :, j], np.square(np.maximum(scores[:, j], LEAST_SCORE)), counts)
         return scale
 
 
-def _chosen(terms: Float64Array, squares: Float64Array) -> Float64Array:
-    """Return the weights (4,) for one output, from its terms (4, n) and squared scores (n,)."""
-    alone = _level(terms, squares, np.zeros(4))
-    if len(squares) < LEAST_ROWS:
+def _chosen(terms: Float64Array, squares: Float64Array, counts: Float64Array) -> Float64Array:
+    """Return the weights (4,) for one output, from its terms (4, n), squared scores and counts (n,)."""
+    alone = _level(terms, squares, counts, np.zeros(4))
+    if counts.sum() < LEAST_ROWS - 1e-6:
         return alone
     gains = np.empty(len(squares))
     halves = np.arange(len(squares)) % 2 == 0
@@ -85,17 +92,21 @@ def _chosen(terms: Float64Array, squares: Float64Array) -> Float64Array:
         own, other = terms[:, half], terms[:, ~half]
         losses = [
             _losses(own[: len(w)], squares[half], w)
-            for w in (_fitted(other[:1], squares[~half]), _fitted(other, squares[~half]))
+            for w in (_fitted(one, squares[~half], counts[~half]) for one in (other[:1], other))
         ]
         gains[half] = losses[0] - losses[1]
-    pays = gains.mean() > gains.std() / np.sqrt(len(gains))
-    return _level(terms, squares, _fitted(terms, squares)) if pays else alone
+    mean = np.average(gains, weights=counts)
+    spread = np.sqrt(np.average(np.square(gains - mean), weights=counts))
+    pays = mean > spread / np.sqrt(counts.sum())
+    return _level(terms, squares, counts, _fitted(terms, squares, counts)) if pays else alone
 
 
-def _level(terms: Float64Array, squares: Float64Array, weights: Float64Array) -> Float64Array:
+def _level(
+    terms: Float64Array, squares: Float64Array, counts: Float64Array, weights: Float64Array
+) -> Float64Array:
     """Return the weights with the first one that gives scaled scores a mean square of 1."""
-    total = float((squares * np.exp(-2.0 * (weights[1:] @ terms[1:]))).sum())
-    first = 0.5 * np.log((total + AGREEING_ROWS) / (len(squares) + AGREEING_ROWS))
+    total = float((counts * squares) @ np.exp(-2.0 * (weights[1:] @ terms[1:])))
+    first = 0.5 * np.log((total + AGREEING_ROWS) / (counts.sum() + AGREEING_ROWS))
     return np.concatenate([[first], weights[1:]])
 
 
@@ -105,21 +116,21 @@ def _losses(terms: Float64Array, squares: Float64Array, weights: Float64Array) -
     return np.asarray(0.5 * (FREEDOM + 1.0) * np.log1p(squares * np.exp(-2.0 * logs) / FREEDOM) + logs)
 
 
-def _fitted(terms: Float64Array, squares: Float64Array) -> Float64Array:
+def _fitted(terms: Float64Array, squares: Float64Array, counts: Float64Array) -> Float64Array:
     """Return the weights of least loss by Newton's method: it is convex in them."""
     ridge = np.full(len(terms), float(AGREEING_ROWS))
     ridge[0] = 0.0
     weights = np.zeros(len(terms))
-    weights[0] = 0.5 * np.log(max(float(squares.mean()), np.finfo(np.float64).tiny))
+    weights[0] = 0.5 * np.log(max(float(counts @ squares / counts.sum()), np.finfo(np.float64).tiny))
 
     def loss(at: Float64Array) -> float:
-        return float(_losses(terms, squares, at).sum() + 0.5 * ridge @ (at * at))
+        return float(counts @ _losses(terms, squares, at) + 0.5 * ridge @ (at * at))
 
     value = loss(weights)
     for _ in range(STEPS):
         ratio = squares * np.exp(-2.0 * (weights @ terms))
-        gradient = terms @ (1.0 - (FREEDOM + 1.0) * ratio / (FREEDOM + ratio)) + ridge * weights
-        bend = 2.0 * FREEDOM * (FREEDOM + 1.0) * ratio / np.square(FREEDOM + ratio)
+        gradient = terms @ (counts * (1.0 - (FREEDOM + 1.0) * ratio / (FREEDOM + ratio))) + ridge * weights
+        bend = counts * 2.0 * FREEDOM * (FREEDOM + 1.0) * ratio / np.square(FREEDOM + ratio)
         curvature = (terms * bend) @ terms.T + np.diag(ridge)
         step = np.linalg.lstsq(curvature, -gradient, rcond=None)[0]
         step = np.clip(step, -LARGEST_STEP, LARGEST_STEP)

@@ -40,6 +40,7 @@ from gramian.gp.posterior import Posterior
 from gramian.gp.prior import scaled_back
 from gramian.gp.sizes import FEWEST, plan_sizes, solves_for_mean, takes_neighbours
 from gramian.gp.start import start_kernel
+from gramian.gp.targets import counted_rows, normalise
 from gramian.kernels import Kernel
 from gramian.metric.input import Input, learned_input, planned_input
 from gramian.metric.metric import Metric
@@ -98,8 +99,13 @@ class TrainedProcess:
 
 def fit_process(rows: LabelledRows[NumberTargets], parameters: ProcessParameters) -> TrainedProcess:
     """Return the fit to labelled rows, with the input, hyperparameters and posterior they call for."""
-    targets, centre, unit = normalise(rows.numbers, parameters.normalize)
-    rows = replace(rows, targets=NumberTargets(targets, rows.n))
+    rows, parameters = counted_rows(rows, parameters)
+    targets, centre, unit = normalise(rows.numbers, parameters.normalize, rows.weights)
+    weights = rows.weights
+    if parameters.row_noise is not None:
+        own = parameters.noise / parameters.row_noise
+        weights = own if weights is None else weights * own
+    rows = replace(rows, targets=NumberTargets(targets, rows.n), weights=weights)
     models = partial(process_round, parameters)
     found = learned_input(parameters.input, parameters.setup, rows, models, own_bandwidth=True)
     trained = train(found.prepared(rows), parameters)
@@ -125,6 +131,10 @@ def train(
     solves = solves_for_mean(setup.approximation, rows.n, memory)
     nears = check and takes_neighbours(setup.approximation, rows.source, start, memory, plan.n_threads)
     known, out = rows, None
+    # A row's noise makes it count less in the fit; new rows are like all of them.
+    counts = rows.weights
+    if counts is not None and parameters.row_noise is not None:
+        counts = counts * parameters.row_noise / parameters.noise
     if check and (solves or nears):
         # Hyperparameters that had seen the held-out rows would make their errors look small.
         held = max(1, min(CHECKED_ROWS, int(HELD_OUT_SHARE * rows.n)))
@@ -135,7 +145,8 @@ def train(
     calibration, chosen = None, Chosen(solves, 0, {})
     if out is not None:
         phases("choice on held-out rows")
-        chosen, calibration = steps.chosen(known, rows.read(out), hyper, solves=solves, nears=nears)
+        judges = replace(rows.read(out), weights=None if counts is None else counts[out])
+        chosen, calibration = steps.chosen(known, judges, hyper, solves=solves, nears=nears)
     phases("posterior")
     objective, plan = steps.likelihood(rows, hyper)
     found = objective.found()
@@ -146,14 +157,18 @@ def train(
         few = rng.permutation(out)[:NARROWING_ROWS]
         near = near.narrowed(rows.source.take(few), engine, without=few)
         if calibration is None:
-            calibration = near_check(near, rows.source.take(out), rows.numbers[out], engine, out)
+            own = None if counts is None else counts[out]
+            calibration = near_check(near, rows.source.take(out), rows.numbers[out], engine, out, own)
     if calibration is None:
         some, numbers = sample_rows(rows.source, CHECKED_ROWS, rng)
-        calibration = leave_one_out(found, some, rows.numbers[numbers], engine)
+        own = None if rows.weights is None else rows.weights[numbers]
+        calibration = leave_one_out(found, some, rows.numbers[numbers], engine, own)
+        calibration = replace(calibration, weights=None if counts is None else counts[numbers])
     if parameters.calibrated:
         calibration = calibration.scaled()
     if learning is not None and check:
-        _warn_if_unexplained(calibration, rows.numbers, hyper, parameters.restarts)
+        spread = normalise(rows.numbers, True, counts)[2]
+        _warn_if_unexplained(calibration, float(spread @ spread), hyper, parameters.restarts)
     if chosen.losses:
         plan = replace(plan, reason=f"{plan.reason}; {chosen.reason}")
     return TrainedProcess(objective, found, mean, near, learning, calibration, plan)
@@ -177,9 +192,19 @@ class _Steps:
             return None
         phases, settings = asked.setup.phases, asked.learning(rows.n)
         progress = phases("learning", unit="likelihoods")
-        judge = leave_one_out_judge(source, targets, self.engine, self.rng) if judged else None
+        judge = None
+        if judged:
+            judge = leave_one_out_judge(source, targets, self.engine, self.rng, rows.weights)
         found = learn(
-            start, source, targets, settings, engine=self.engine, rng=self.rng, progress=progress, judge=judge
+            start,
+            source,
+            targets,
+            settings,
+            engine=self.engine,
+            rng=self.rng,
+            progress=progress,
+            judge=judge,
+            weights=rows.weights,
         )
         if asked.learning_rows is not None or rows.n <= found.n_rows:
             return found
@@ -208,18 +233,19 @@ class _Steps:
             nested = Posterior(found.features, found.factor, found.beta)
             nested = replace(nested, mean=self.mean(known, hyper)) if solves else nested
         order = self.rng.permutation(held.n)  # the first of them choose
-        rows, targets = held.rows, held.numbers
-        chosen = choose_posterior(nested, near, rows[order], targets[order], hyper.noise, self.engine)
+        rows, targets, weights = held.rows, held.numbers, held.weights
+        own = None if weights is None else weights[order]
+        chosen = choose_posterior(nested, near, rows[order], targets[order], hyper.noise, self.engine, own)
         if chosen.neighbours and not chosen.exact:
             return chosen, None
         assert nested is not None
         near = None if near is None or not chosen.neighbours else replace(near, count=chosen.neighbours)
         fitted = replace(nested, near=near, mean=nested.mean if chosen.exact else None)
-        return chosen, held_out_check(fitted, rows, targets, hyper.noise, self.engine)
+        return chosen, held_out_check(fitted, rows, targets, hyper.noise, self.engine, weights)
 
     def near(self, rows: LabelledRows[Any], hyper: Hyperparameters, count: int) -> NeighbourPosterior:
         """Return the posterior from the nearest of the rows."""
-        return NeighbourPosterior.of(rows.source, rows.numbers, hyper, count, self.rng)
+        return NeighbourPosterior.of(rows.source, rows.numbers, hyper, count, self.rng, rows.weights)
 
     def mean(self, rows: LabelledRows[Any], hyper: Hyperparameters) -> ExactPredictor:
         """Return the exact posterior mean given the rows."""
@@ -243,7 +269,7 @@ class _Steps:
         )
         if scale is not None:
             features = scaled_back(features, scale, kernel)
-        data = Observations(source, rows.numbers, plan.chunk_rows, engine)
+        data = Observations(source, rows.numbers, plan.chunk_rows, engine, rows.weights)
         exact = plan.builder.root_landmarks >= rows.n == plan.sample_rows
         return LikelihoodObjective(features, hyper, data, exact), plan
 
@@ -254,6 +280,12 @@ def plan_process(parameters: ProcessParameters, source: RowSource, n_outputs: in
     source = planned_input(asked.input, asked.setup, source).over(source)
     rng = as_generator(asked.setup.random_state)
     return _sized(asked, source, n_outputs, _start(asked, source, rng), rng)
+
+
+def prior_covariance(parameters: ProcessParameters, source: RowSource) -> Float64Array:
+    """Return the covariance of f at some rows by the kernel as given; a name's gamma is 1/n_features."""
+    kernel = _start(replace(parameters, optimizer=None), source, as_generator(0))
+    return np.asarray(kernel(source.rows(slice(0, source.shape[0])), dtype=np.float64, n_jobs=1), np.float64)
 
 
 def process_round(parameters: ProcessParameters, asked: RoundSetup) -> RoundModel:
@@ -270,18 +302,6 @@ def process_round(parameters: ProcessParameters, asked: RoundSetup) -> RoundMode
         return FittedRound(hyper, values, posterior.predictor, hyper.kernel)
 
     return RoundModel(fit)
-
-
-def normalise(targets: Float64Array, normalize: bool) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Return (targets − mean)/deviation with mean and deviation (outputs,), or the targets with 0 and 1."""
-    outputs = targets.shape[1]
-    if not normalize:
-        return targets, np.zeros(outputs), np.ones(outputs)
-    mean, spread = targets.mean(axis=0), targets.std(axis=0)
-    # The deviation of a constant target is only rounding; it must not become a scale.
-    rounding = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
-    spread = np.where(spread > rounding, spread, 1.0)
-    return (targets - mean) / spread, mean, spread
 
 
 def mean_of(posterior: Posterior, source: RowSource, engine: Engine) -> Float64Array:
@@ -329,12 +349,9 @@ def _sized(
     )
 
 
-def _warn_if_unexplained(
-    seen: BandCheck, targets: Float64Array, hyper: Hyperparameters, restarts: int
-) -> None:
+def _warn_if_unexplained(seen: BandCheck, variance: float, hyper: Hyperparameters, restarts: int) -> None:
     """Warn if rows that the mean had not seen are predicted no better than by the mean of the targets."""
-    variance = float(targets.var(axis=0).sum())
-    left = float(np.square(seen.errors).mean(axis=0).sum())
+    left = float(np.average(np.square(seen.errors), axis=0, weights=seen.weights).sum())
     if len(seen.errors) < LEAST_TOLD or not variance > 0 or left < UNEXPLAINED * variance:
         return
     warnings.warn(

@@ -47,13 +47,16 @@ def made_neighbours(
     targets: Float64Array,
     count: int,
     dtype: np.dtype[Any],
+    weights: Float64Array | None = None,
 ) -> NeighbourPosterior:
-    """Return the posterior, or raise if targets and scale are not those of the rows."""
+    """Return the posterior, or raise if targets, scale and weights are not those of the rows."""
     tiles(dtype)
     rows, width = near.points.shape
     check_shape("targets", targets, (rows, None))
     if scale is not None:
         check_shape("scale", scale, (width,))
+    if weights is not None:
+        check_shape("weights", weights, (rows,))
     require(noise > 0, f"neighbours have a noise of {noise}")
     require(0 < count <= rows, f"{count} neighbours are wanted of {rows} rows")
-    return NeighbourPosterior(kernel, noise, scale, near, targets, count, dtype)
+    return NeighbourPosterior(kernel, noise, scale, near, targets, count, dtype, weights)
