@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import scipy.linalg as la
@@ -83,13 +84,14 @@ class Composite:
         """
         at = self.hyper.at(theta)
 
-        def work(block: CompositeBlock) -> tuple[float, Float64Array]:
-            return dense_likelihood(
-                at.kernel, at.noise, block.rows, block.targets, by_kernel=bool(len(self.hyper.own))
-            )
-
         blocks = sorted(self.blocks, key=len, reverse=True)
+        work = partial(block_likelihood, at)
         return penalised_loss(theta, self.hyper, self.prior, lambda: self.engine.map(work, blocks))
+
+
+def block_likelihood(at: Hyperparameters, block: CompositeBlock) -> tuple[float, Float64Array]:
+    """Return log p(y) of a block, and its gradient by kernel and noise."""
+    return dense_likelihood(at.kernel, at.noise, block.rows, block.targets, by_kernel=bool(len(at.own)))
 
 
 def penalised_loss(
