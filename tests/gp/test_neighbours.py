@@ -16,7 +16,8 @@ from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.explanation.machines import machines_of
 from gramian.gp import conditional, nearest
-from gramian.gp.choice import Chosen, choose_posterior, leave_one_out_judge
+from gramian.gp.calibration import BandCheck
+from gramian.gp.choice import Chosen, choose_posterior, clearly_better, leave_one_out_judge
 from gramian.gp.composite import CompositeBlock, Prior
 from gramian.gp.conditional import conditional_rows
 from gramian.gp.hyperparameters import Hyperparameters
@@ -183,6 +184,17 @@ def test_the_fastest_of_nearly_equal_posteriors_is_chosen():
     far = Hyperparameters(gm.Gaussian(1e-3), 1.0)
     near = NeighbourPosterior.of(as_source(rows[:800]), noise[:800], far, 8, np.random.default_rng(0))
     assert choose_posterior(None, near, rows[800:], noise[800:], 1.0, ENGINE).neighbours == 8
+
+
+def test_a_gain_is_clear_beyond_two_standard_errors():
+    rng = np.random.default_rng(5)
+    noise, other = rng.standard_normal((2, 400, 2))
+    good = BandCheck(noise, np.ones(400), held_out=True)
+    for share, clear in ((0.02, False), (0.05, False), (1.0, True)):  # of errors that another mean adds
+        worse = BandCheck(noise + share * other, np.ones(400), held_out=True)
+        assert clearly_better(good, worse) == clear
+        assert not clearly_better(worse, good)
+    assert not clearly_better(good, good)
 
 
 def test_reasons_say_what_was_chosen():
