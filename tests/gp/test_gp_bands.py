@@ -207,3 +207,18 @@ def test_gradients_are_those_of_the_exact_mean(solved):
     slopes = np.stack(moves, axis=-1)  # rows, outputs, features
     expected = np.einsum("nof,nog->fg", slopes, slopes) / 50
     np.testing.assert_allclose(np.diag(found), np.diag(expected), rtol=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [12, 16])  # where the density of near rows alone preferred 2 and 3 times 1.2
+def test_bands_hold_in_a_gap_between_dense_rows(seed):
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 10, 6_000))
+    x = x[(x < 4) | (x > 6)]
+    y = np.sin(2 * x) + 0.3 * x + 0.15 * rng.standard_normal(len(x))
+    model = gm.GaussianProcessRegressor("rbf", random_state=0).fit(x[:, None], y)
+    line = np.linspace(4.02, 5.98, 200)
+    mean, deviation = model.predict(line[:, None], return_std=True)
+    assert (np.abs(mean - np.sin(2 * line) - 0.3 * line) < 3.5 * deviation).all()
+    assert np.abs(np.diff(mean)).max() < 0.04  # the truth's is 0.022
+    assert 0.8 < model.kernel_.kernel.lengthscale < 1.8

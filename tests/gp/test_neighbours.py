@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 import scipy.linalg as la
 import scipy.sparse as sp
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 
 import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.explanation.machines import machines_of
 from gramian.gp import conditional, nearest
-from gramian.gp.choice import Chosen, choose_posterior, leave_one_out_judge
-from gramian.gp.composite import Prior
+from gramian.gp.calibration import BandCheck
+from gramian.gp.choice import Chosen, choose_posterior, clearly_better, leave_one_out_judge
+from gramian.gp.composite import CompositeBlock, Prior
 from gramian.gp.conditional import conditional_rows
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.nearest import NearestRows
@@ -53,6 +54,12 @@ def expected(kernel, noise, rows, targets, new):
     cross = np.asarray(kernel(new[None], rows))[0]
     solved = la.solve(K, cross, assume_a="pos")
     return solved @ targets, kernel.diagonal(new[None])[0] + noise - cross @ solved
+
+
+def whole_density(hyper, block):
+    """Return log p(y) of a block's rows, summed over outputs, by SciPy."""
+    K = np.asarray(hyper.kernel(block.rows)) + hyper.noise * np.eye(len(block))
+    return sum(multivariate_normal(cov=K).logpdf(y) for y in block.targets.T)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -160,7 +167,8 @@ def test_hyperparameters_are_judged_by_left_out_rows():
     wide = np.sqrt(whole[1])[:, None] * spread
     density = 0.5 * (scores / spread) ** 2 + np.log(wide) + 0.5 * np.log(2 * np.pi)
     one = 0.5 * np.log(np.mean((Y - whole[0]) ** 2)) + 0.5 * np.log(2 * np.pi * np.e)
-    assert judge(good) == pytest.approx(0.5 * (density.mean() + one), rel=1e-9)
+    far = -whole_density(good, CompositeBlock(X, Y)) / Y.size  # of 500 rows at most, hence all
+    assert judge(good) == pytest.approx(0.5 * (density.mean() + one) + 0.1 * far, rel=1e-9)
 
 
 def test_the_fastest_of_nearly_equal_posteriors_is_chosen():
@@ -176,6 +184,17 @@ def test_the_fastest_of_nearly_equal_posteriors_is_chosen():
     far = Hyperparameters(gm.Gaussian(1e-3), 1.0)
     near = NeighbourPosterior.of(as_source(rows[:800]), noise[:800], far, 8, np.random.default_rng(0))
     assert choose_posterior(None, near, rows[800:], noise[800:], 1.0, ENGINE).neighbours == 8
+
+
+def test_a_gain_is_clear_beyond_two_standard_errors():
+    rng = np.random.default_rng(5)
+    noise, other = rng.standard_normal((2, 400, 2))
+    good = BandCheck(noise, np.ones(400), held_out=True)
+    for share, clear in ((0.02, False), (0.05, False), (1.0, True)):  # of errors that another mean adds
+        worse = BandCheck(noise + share * other, np.ones(400), held_out=True)
+        assert clearly_better(good, worse) == clear
+        assert not clearly_better(worse, good)
+    assert not clearly_better(good, good)
 
 
 def test_reasons_say_what_was_chosen():
@@ -276,9 +295,10 @@ def test_the_density_of_rows_given_their_neighbours_and_its_gradient(name, monke
     hyper = Hyperparameters(KERNELS[name], 0.05)
     theta = hyper.theta
     prior = Prior(theta - 0.3, np.full(len(theta), 1.5))
-    made = conditional_rows(as_source(X), Y, hyper, prior, ENGINE, np.random.default_rng(1))
+    sample = CompositeBlock(X[50:90], Y[50:90])
+    made = conditional_rows(as_source(X), Y, sample, hyper, prior, ENGINE, np.random.default_rng(1))
     assert (made.n_rows, made.rows.shape) == (40, (40, 10, 3))
-    total = -0.5 * len(theta) * (0.3 / 1.5) ** 2
+    total = -0.5 * len(theta) * (0.3 / 1.5) ** 2 + whole_density(hyper, sample)
     for rows, targets in zip(made.rows, made.targets, strict=True):
         m, v = expected(hyper.kernel, 0.05, rows[:-1], targets[:-1], rows[-1])
         total += norm.logpdf(targets[-1], m, np.sqrt(v)).sum()

@@ -17,7 +17,7 @@ from gramian.cli.outcome import Clock, Outcome
 from gramian.cli.settings import TrainingOptions
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.data.stored_table import StoredTable
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.reporting.rows import take_rows
 from gramian.reporting.scores import REGRESSION
 from gramian.tables import TableColumns
@@ -99,7 +99,7 @@ def train(
             f"--time-limit {settings.time_limit:g} left no time for a fit on all rows: the saved model was "
             f"fitted on the {len(used):,} rows that were not held out. Raise the limit, or pass --holdout 0.",
             AccuracyWarning,
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     # Restore the requested options, so that a later fit of the loaded model searches again.
     model.set_params(**estimator(task, settings).get_params())

@@ -13,6 +13,7 @@ from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS
 from gramian.gp.calibration import BandCheck
+from gramian.gp.composite import block_likelihood, block_of
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.posterior import Posterior
@@ -20,10 +21,15 @@ from gramian.gp.sizes import FEWEST
 
 #: Most neighbours that are tried: from the fewest on twice as many, while the loss falls. By hand.
 MOST = 512
-#: A posterior that predicts more slowly must lower the loss by so much. By hand.
-GAIN = 0.01
+#: A posterior that predicts more slowly must lower the loss by so much; neighbours, whose mean jumps in gaps
+#: between the rows, by so many standard errors of the gain too. By hand.
+GAIN, CLEARLY = 0.01, 2.0
 #: Held-out rows that choose, rows that compare hyperparameters, and rows they are compared among. By hand.
 CHOOSING_ROWS, JUDGED_ROWS, AMONG_ROWS = 500, 1_000, 50_000
+#: Random rows whose exact likelihood compares hyperparameters too, and what a nat of it for each row counts
+#: beside the loss on rows left out. A tenth decides where left-out rows differ by noise, and outweighs a gain
+#: on these where the likelihood falls by hundreds. Chosen by hand.
+FAR_ROWS, FAR_SHARE = 500, 0.1
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,8 @@ def choose_posterior(
 ) -> Chosen:
     """Return the fastest posterior whose loss on held-out targets is within 0.01 of the best.
 
+    Neighbours must also be better than any other mean by two standard errors.
+
     nested : the posterior given the other rows, with its exact mean if there is one; None where neighbours
     were asked for. near : the neighbours among these rows; None where they are not possible. Deviations are
     scaled to the errors before these are compared, as they are in predictions.
@@ -77,10 +85,28 @@ def choose_posterior(
     if found is not None:
         checks.append((False, found[0], f"{found[0]} neighbours", found[1]))
     losses = {name: check.loss for _, _, name, check in checks}
-    exact, count = next(
-        (exact, count) for exact, count, name, _ in checks if losses[name] <= min(losses.values()) + GAIN
-    )
+    if found is not None and len(checks) > 1:
+        smooth = min((check for *_, check in checks[:-1]), key=lambda check: check.loss)
+        if not clearly_better(found[1], smooth):
+            checks.pop()
+    best = min(losses[name] for _, _, name, _ in checks)
+    exact, count = next((exact, count) for exact, count, name, _ in checks if losses[name] <= best + GAIN)
     return Chosen(exact, count, losses)
+
+
+def clearly_better(check: BandCheck, other: BandCheck) -> bool:
+    """Tell whether the loss of a check is less than the other's, on the same rows, by two standard errors."""
+    gains = _row_losses(other) - _row_losses(check)
+    return bool(gains.mean() > CLEARLY * gains.std() / np.sqrt(len(gains)))
+
+
+def _row_losses(check: BandCheck) -> Float64Array:
+    """Return what each row adds to the loss, to first order in its squared error, up to a constant: (m,)."""
+    wide = check.deviations[:, None] * check.spread
+    squares = np.square(check.errors)
+    size = max(float(squares.mean()), np.finfo(np.float64).tiny)
+    each = squares / np.square(wide) + 2.0 * np.log(wide) + squares / size + np.log(size)
+    return np.asarray(0.25 * each.mean(axis=1))
 
 
 def _enough(
@@ -132,20 +158,27 @@ def leave_one_out_judge(
     rng: np.random.Generator,
     weights: Float64Array | None = None,
 ) -> Callable[[Hyperparameters], float]:
-    """Return hyperparameters ↦ the loss on rows left out, given their neighbours.
+    """Return hyperparameters ↦ the loss on rows left out, given their neighbours, and a share of another.
 
-    Of 1,000 rows, among 50,000 at most; the same ones for all hyperparameters.
+    Of 1,000 rows, among 50,000 at most; the same ones for all hyperparameters. Where rows are dense this loss
+    hardly depends on the lengthscales, which decide what is predicted far from rows. Therefore a tenth of
+    −log p(y)/n of 500 random rows is added.
     """
     some = np.sort(rng.permutation(len(targets))[:AMONG_ROWS])
     among = SubsetRows(source, some) if len(some) < len(targets) else source
     known, counts = targets[some], None if weights is None else weights[some]
     rows, numbers = sample_rows(among, JUDGED_ROWS, rng)
     seed = int(rng.integers(2**31))
+    far = block_of(source, targets, np.sort(rng.permutation(len(targets))[:FAR_ROWS]), weights)
 
     def judge(hyper: Hyperparameters) -> float:
         near = NeighbourPosterior.of(among, known, hyper, FEWEST, np.random.default_rng(seed), counts)
         own = None if counts is None else counts[numbers]
         loss = near_check(near, rows, known[numbers], engine, np.asarray(numbers), own).loss
+        try:
+            loss -= FAR_SHARE * block_likelihood(hyper, far)[0] / far.targets.size
+        except np.linalg.LinAlgError:
+            return np.inf
         return loss if np.isfinite(loss) else np.inf
 
     return judge

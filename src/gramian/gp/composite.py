@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import scipy.linalg as la
@@ -84,14 +85,15 @@ class Composite:
         """
         at = self.hyper.at(theta)
 
-        def work(block: CompositeBlock) -> tuple[float, Float64Array]:
-            own = bool(len(self.hyper.own))
-            return dense_likelihood(
-                at.kernel, at.noise, block.rows, block.targets, block.weights, by_kernel=own
-            )
-
         blocks = sorted(self.blocks, key=len, reverse=True)
+        work = partial(block_likelihood, at)
         return penalised_loss(theta, self.hyper, self.prior, lambda: self.engine.map(work, blocks))
+
+
+def block_likelihood(at: Hyperparameters, block: CompositeBlock) -> tuple[float, Float64Array]:
+    """Return log p(y) of a block, and its gradient by kernel and noise."""
+    own = bool(len(at.own))
+    return dense_likelihood(at.kernel, at.noise, block.rows, block.targets, block.weights, by_kernel=own)
 
 
 def penalised_loss(

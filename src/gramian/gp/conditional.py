@@ -21,7 +21,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.gp.composite import Prior, penalised_loss
+from gramian.gp.composite import CompositeBlock, Prior, block_likelihood, penalised_loss
 from gramian.gp.dense import noise_of
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.neighbours import NeighbourPosterior
@@ -35,13 +35,15 @@ CONDITIONAL_ROWS, CONDITIONAL_NEIGHBOURS, TASK_ROWS = 3_000, 32, 50
 
 @dataclass
 class Conditional:
-    """L(θ) plus the prior's log density, for fixed rows and neighbours.
+    """L(θ) plus log p(y) of a random sample and the prior's log density, for fixed rows and neighbours.
 
+    Where rows are dense, neighbours fit any long lengthscale; the sample, whose rows are far apart, does not.
     rows : (b, m + 1, d), each row after its neighbours; targets : (b, m + 1, outputs).
     """
 
     rows: Array
     targets: Float64Array
+    sample: CompositeBlock
     hyper: Hyperparameters
     prior: Prior
     engine: Engine = field(default_factory=Engine)
@@ -58,17 +60,19 @@ class Conditional:
         return len(self.rows)
 
     def loss(self, theta: Array) -> tuple[float, Float64Array]:
-        """Return −L(θ) minus the prior's log density, and the gradient; very large if it cannot be computed.
+        """Return −L(θ), with sample and prior, and the gradient; very large if it cannot be computed.
 
         Time O(b (m³ + m² d)), memory for a task in each thread.
         """
         at = self.hyper.at(theta)
 
-        def work(part: slice) -> tuple[float, Float64Array]:
+        def work(part: slice | None) -> tuple[float, Float64Array]:
+            if part is None:
+                return block_likelihood(at, self.sample)
             weights = None if self.weights is None else self.weights[part]
             return self._part(at, self.rows[part], self.targets[part], weights)
 
-        tasks = list(row_slices(len(self.rows), TASK_ROWS))
+        tasks = [None, *row_slices(len(self.rows), TASK_ROWS)]
         return penalised_loss(theta, self.hyper, self.prior, lambda: self.engine.map(work, tasks))
 
     def _part(
@@ -99,6 +103,7 @@ class Conditional:
 def conditional_rows(
     source: RowSource,
     targets: Float64Array,
+    sample: CompositeBlock,
     hyper: Hyperparameters,
     prior: Prior,
     engine: Engine,
@@ -114,6 +119,7 @@ def conditional_rows(
     return Conditional(
         np.concatenate([points[at], own[:, None]], axis=1),
         np.concatenate([near.targets[at], targets[numbers][:, None]], axis=1),
+        sample,
         hyper,
         prior,
         engine,

@@ -14,7 +14,7 @@ from gramian._phases import Progress
 from gramian._typing import Array, Float64Array
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning, InputError, listed, quoted
+from gramian.exceptions import AccuracyWarning, InputError, listed, quoted, user_level
 from gramian.gp.composite import (
     FAILED,
     NEIGHBOURS,
@@ -57,7 +57,7 @@ class LearningStage:
     value: float  #: log likelihood at theta, with the prior
     evaluations: int
     converged: bool
-    loss: float = np.nan  #: on rows left out, at theta; NaN where nothing is chosen
+    loss: float = np.nan  #: what choices go by, at theta: on rows left out and far apart; NaN where none is
 
 
 @dataclass(frozen=True)
@@ -167,17 +167,18 @@ def learn(
 ) -> Learned:
     """Maximise the likelihood by stages: 500 random rows from several starts, then more, each from the last.
 
-    The likelihood of a few rows is a poor guide between optima: ``judge`` gives the loss on left-out rows
-    for hyperparameters, and the start and stage of the best one are taken (without it, the start of the
+    The likelihood of a few rows is a poor guide between optima: ``judge`` gives a loss of
+    hyperparameters, and the start and stage of the best one are taken (without it, the start of the
     largest likelihood and the last stage).
 
     Up to 2,000 learning rows, the second stage is the likelihood of all of them. Beyond, it is that of a
     random sample and of blocks of neighbours (:class:`Composite`). With ``judge`` follows the density of
-    random rows given their nearest rows (:class:`Conditional`). Neighbours are chosen twice, since they
-    depend on the lengthscales. Other starts have shorter lengthscales, or, of a user's kernel instance, are
-    log-normal about the start with a standard deviation of 1.5 (a factor of 4.5); all are clipped to the
-    bounds, the start plus ``log_factors``. ``progress`` is called with 1 for
-    each evaluation. Warns :class:`AccuracyWarning` where learning ends early, at a bound or without progress.
+    random rows given their nearest rows, together with that of the first 500 (:class:`Conditional`).
+    Neighbours are chosen twice, since they depend on the lengthscales. Other starts have shorter
+    lengthscales, or, of a user's kernel instance, are log-normal about the start with a standard deviation of
+    1.5 (a factor of 4.5); all are clipped to the bounds, the start plus ``log_factors``. ``progress`` is
+    called with 1 for each evaluation. Warns :class:`AccuracyWarning` where learning ends early, at a bound or
+    without progress.
 
     Time O(evaluations · Σ b³) for blocks of b rows.
     """
@@ -304,6 +305,7 @@ def _stages(
     order = rng.permutation(rng.choice(n, random_rows, replace=False))
     sample = block_of(source, targets, np.sort(order), weights)
     objective = Composite([sample], hyper, prior, engine)
+    few = sample
     if random_rows > FIRST_ROWS:
         few = block_of(source, targets, np.sort(order[:FIRST_ROWS]), weights)
         yield replace(objective, blocks=[few])
@@ -318,7 +320,7 @@ def _stages(
         yield replace(objective, blocks=[sample, *near], hyper=now)
     for _ in range(ROUNDS if conditional else 0):
         now = hyper.at(done[_best(done)].theta)
-        yield conditional_rows(source, targets, now, prior, engine, rng, weights)
+        yield conditional_rows(source, targets, few, now, prior, engine, rng, weights)
 
 
 def _best(stages: list[LearningStage]) -> int:
@@ -376,7 +378,7 @@ def _warn(learned: Learned, run: Run | None, hyper: Hyperparameters, settings: G
         )
     else:
         return
-    warnings.warn(text, AccuracyWarning, stacklevel=5)
+    warnings.warn(text, AccuracyWarning, stacklevel=user_level())
 
 
 def _telling(loss: Loss, progress: Progress | None) -> Loss:

@@ -28,7 +28,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
 from gramian.gp.nearest import NearestRows
 from gramian.kernels.base import Kernel
@@ -89,7 +89,7 @@ class NeighbourPosterior:
                 f"noise={hyper.noise:.2g} is too small to solve for rows that may repeat; neighbours take "
                 f"{noise:.2g}. Give a larger noise.",
                 AccuracyWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
         # A weight that makes a noise smaller than the least counts as that one.
         kept = None if weights is None else np.minimum(weights[near.numbers], max(1.0, noise / least))

@@ -26,7 +26,7 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.overflow_checks import finite_values, quietly, rows_at
 from gramian.estimator.targets import NumberTargets
 from gramian.exact.predictor import ExactPredictor
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 from gramian.gp.calibration import BandCheck, leave_one_out
 from gramian.gp.choice import Chosen, choose_posterior, held_out_check, leave_one_out_judge, near_check
 from gramian.gp.exact_mean import exact_mean
@@ -361,5 +361,5 @@ def _warn_if_unexplained(seen: BandCheck, variance: float, hyper: Hyperparameter
         f"than the distance of neighbours): raise n_restarts_optimizer={restarts}, start from other "
         "lengthscales (gamma, or a kernel instance), or set standardize=True.",
         AccuracyWarning,
-        stacklevel=4,
+        stacklevel=user_level(),
     )

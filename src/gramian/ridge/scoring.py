@@ -194,5 +194,5 @@ def warn_of_unused_weights(scoring: object, weights: Array | None) -> None:
             "weight above 0 alike; the fits use the weights. Choose a scoring that takes sample_weight, or "
             "scoring=None.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
