@@ -152,7 +152,7 @@ def _warn(what: str, new: str, parameter: str, name: str | int) -> None:
         f"{what} Held-out rows are drawn at random, so scores and intervals hold for new rows like these. If "
         f"new rows will {new}, pass {parameter}={given} to fit.",
         AccuracyWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
