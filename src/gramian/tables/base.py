@@ -27,7 +27,7 @@ from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import remove
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import ResourceParameters
-from gramian.estimator.progress import shown_bar, shown_phases
+from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import Targets
 from gramian.exceptions import AccuracyWarning, InputError, user_level
@@ -38,8 +38,8 @@ from gramian.summary import Grid
 from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.effort import EFFORTS, TableEffort, with_boosting
-from gramian.tables.encoded import in_memory, read_once
-from gramian.tables.holdout import HoldOut, place_of
+from gramian.tables.encoded import in_memory, read_once, warn_of_order
+from gramian.tables.holdout import HoldOut, merged_copies, place_of
 from gramian.tables.importance.permutation import (
     TIME_SHARE,
     HeldOutModel,
@@ -52,10 +52,10 @@ from gramian.tables.ridge_mean import members_of, values_of
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.search import Setting, TableSearchResult, n_held_out, round_sizes, search_settings
 from gramian.tables.serving import TableServer, encoded_rows
-from gramian.tables.small_problem import POWERS, SYNONYMS, SmallProblem, usual_point
+from gramian.tables.small_problem import POWERS, SYNONYMS, usual_point
 from gramian.tables.subset import SubsetTable
 from gramian.tables.summary import choice_facts, last_plan, trial_grids
-from gramian.tables.table_problem import TableProblem
+from gramian.tables.table_problem import TableProblem, shown_search
 from gramian.tables.training.fit import LastFit, last_fit
 from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.search_rows import SearchRows
@@ -176,6 +176,24 @@ class TabularModel(TableServer, KernelEstimator):
             self.feature_names_in_ = np.asarray(self.columns_.column_names, object)
         return EncodedRows(self.columns_, X)
 
+    def _encoded(
+        self,
+        X: RowsLike,
+        y: Array,
+        weights: Array | None,
+        holdout: HoldOut,
+        rng: np.random.Generator,
+        groups: object,
+    ) -> tuple[EncodedRows, Array | None, IntArray | None, HoldOut]:
+        """Return encoded rows, copies as one row, their weights and numbers (None: all), and the hold-out."""
+        rows = self._learn_columns(X, weights, rng, groups)
+        if holdout.random:
+            warn_of_order(rows)
+        kept, weights, holdout = merged_copies(rows, self.columns_.places, y, weights, holdout)
+        if kept is not None:
+            rows = self._learn_columns(SubsetTable(rows.table, kept), weights, rng, groups)
+        return rows, weights, kept, holdout
+
     def _learn_model(
         self,
         rows: EncodedRows,
@@ -211,7 +229,7 @@ class TabularModel(TableServer, KernelEstimator):
         now = time.perf_counter()
         until = now + SEARCH_TIME * (until - now)
         if whole.n_held_out:
-            with self._shown_search(whole, len(settings)) as (problem, told):
+            with shown_search(whole, len(settings), self.verbose) as (problem, told):
                 found = search_settings(
                     problem,
                     settings,
@@ -228,29 +246,12 @@ class TabularModel(TableServer, KernelEstimator):
         rows, self.scaling_ = forms.of_setting(found.setting)
         self.columns_ = rows.columns
         self.metric_importances_ = self._metric_shares(whole, found, until)
-        # Drop the coefficients: the stored search keeps nothing that grows with the rows.
         best, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
             for judged in (found.best, found.other)
         )
-        self.search_ = replace(found, best=best, other=other)
+        self.search_ = replace(found, best=best, other=other)  # nothing that grows with the rows
         return found, rows
-
-    @contextmanager
-    def _shown_search(
-        self, whole: TableProblem, n_settings: int
-    ) -> Iterator[tuple[Callable[[Setting, int], SmallProblem], Callable[[float], object]]]:
-        """Yield functions that make the search's problems and, with ``verbose``, show its best error."""
-        with shown_bar(self.verbose, total=n_settings, unit="settings", desc="search") as bar:
-
-            def problem(setting: Setting, n_fit: int) -> SmallProblem:
-                bar.set_description(f"search on {n_fit:,} rows")
-                if bar.total is not None and bar.n >= bar.total:
-                    bar.total += 1  # a later round, whose number of settings was not known before
-                bar.update(1)
-                return whole.at(setting, n_fit)
-
-            yield problem, lambda error: bar.set_postfix_str(f"best error {error:.3g} of the variance")
 
     @property
     def _effort(self) -> TableEffort:

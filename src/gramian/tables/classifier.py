@@ -23,7 +23,6 @@ from gramian.fast.probabilities import Calibration
 from gramian.tables.base import TabularModel
 from gramian.tables.compression import FastTabularClassifier, compressed_classifier
 from gramian.tables.effort import DEFAULT
-from gramian.tables.encoded import warn_of_order
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
 from gramian.tables.intervals import CHOSEN
@@ -151,14 +150,15 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
                 return codes if numbers is None else codes[numbers]
 
             X, weights, numbers = self._in_time(X, weights, numbers, until, rng, classes)
+            own, holdout = classes(numbers), holdout.taken(numbers)
+            rows, own_weights, kept, holdout = self._encoded(X, own, weights, holdout, rng, groups)
+            if kept is not None:
+                n_counted -= len(own) - len(kept)
+                own, numbers = own[kept], kept if numbers is None else numbers[kept]
             if numbers is not None:
-                labels = targets.classes[targets.codes(slice(0, n_given))[numbers]]
-                targets = ClassTargets(labels, len(numbers), targets.classes)
-            self.classes_, n, holdout = targets.classes, targets.shape[0], holdout.taken(numbers)
-            own_weights, weights = weights, relative_weights(targets.weights(self.class_weight, weights))
-            rows = self._learn_columns(X, own_weights, rng, groups)
-            if holdout.random:
-                warn_of_order(rows)
+                targets = ClassTargets(targets.classes[own], len(own), targets.classes)
+            self.classes_, n = targets.classes, targets.shape[0]
+            weights = relative_weights(targets.weights(self.class_weight, own_weights))
             sample = self._sample(n, weights, rng, holdout)
 
             def signs_of(numbers: IntArray) -> Float64Array:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import connected_components
 
 from gramian._checks import refuse_masked
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY, EMPTY, cells_of
+from gramian.data.source import RowSource
 from gramian.data.tables import TableSource
+from gramian.estimator.repeats import find_repeats
+from gramian.estimator.sample_weights import relative_weights
 from gramian.exceptions import InputError, did_you_mean, user_level
 from gramian.tables.date_text import days_in_one_order
 
@@ -68,6 +74,19 @@ class HoldOut:
         groups = None if self.groups is None else self.groups[numbers]
         return HoldOut(groups, None if self.times is None else self.times[numbers])
 
+    def together(self, repeats: IntArray) -> HoldOut:
+        """Return a hold-out that does not part rows of one number: all are as late as the latest of them."""
+        if self.times is not None:
+            latest = np.full(repeats.max() + 1, -np.inf)
+            np.maximum.at(latest, repeats, self.times)
+            return HoldOut(times=latest[repeats])
+        if self.groups is None:
+            return HoldOut(repeats)
+        # Groups that share a number become one.
+        links = sp.coo_array((np.ones(len(repeats)), (self.groups, repeats)))
+        joined = connected_components(sp.block_array([[None, links], [links.T, None]]))[1]
+        return HoldOut(joined[self.groups].astype(np.intp))
+
     @property
     def random(self) -> bool:
         """Whether rows are held out at random."""
@@ -102,8 +121,12 @@ class HoldOut:
             return None
         parts, totals = np.zeros(len(sizes), np.intp), np.zeros(min(count, len(sizes)))
         shuffled = rng.permutation(len(sizes))
-        for group in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
-            parts[group] = totals.argmin()  # the largest groups first, each into the smallest part
+        order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+        for at, group in enumerate(order):  # the largest groups first, each into the smallest part
+            if sizes[group] == 1 and totals.min() == totals.max():  # of which there may be millions
+                parts[order[at:]] = np.arange(len(order) - at) % len(totals)
+                break
+            parts[group] = totals.argmin()
             totals[parts[group]] += sizes[group]
         return [numbers[parts[codes] == part] for part in range(len(totals))]
 
@@ -117,7 +140,26 @@ class HoldOut:
             if total + sizes[group] <= most and len(chosen) < len(sizes) - 1:
                 total += int(sizes[group])
                 chosen.append(int(group))
+                if total == most:
+                    break
         return numbers[np.isin(codes, chosen or [int(sizes.argmin())])]
+
+
+def merged_copies(
+    rows: RowSource, columns: Sequence[IntArray], y: Array, weights: Array | None, holdout: HoldOut
+) -> tuple[IntArray | None, Array | None, HoldOut]:
+    """Return numbers of the rows without copies (None: all), their weights, and a hold-out for them.
+
+    columns : the encoded places of each column. A row that has copies has the sum of their weights. Rows
+    that repeat are not parted, and a warning says where they are many.
+    """
+    found = find_repeats(rows, y, columns, stacklevel=5)
+    if found is None:
+        return None, weights, holdout
+    kept, merged = found.merged(weights)
+    if not holdout.random or len(np.unique(found.groups)) < len(kept):
+        holdout = holdout.together(found.groups).taken(kept)
+    return (None, weights, holdout) if len(kept) == len(y) else (kept, relative_weights(merged), holdout)
 
 
 def by_first_row(groups: Array) -> IntArray:

@@ -30,7 +30,6 @@ from gramian.exceptions import InputError
 from gramian.tables.base import TabularModel
 from gramian.tables.compression import FastTabularRegressor, compressed_regressor
 from gramian.tables.effort import DEFAULT
-from gramian.tables.encoded import warn_of_order
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
 from gramian.tables.intervals import CHOSEN
@@ -221,6 +220,9 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         (n,) or the name of a column, which is then not used to predict. Whole groups are held out.
         time : when the rows were taken, if new rows come later: numbers or dates (n,), also as text, or the
         name of a column. The latest rows are held out.
+
+        Rows that are copies of each other are fitted as one row with the sum of their weights; a warning says
+        where they are many.
         """
         with all_or_nothing(self), self._timed():
             y = own_target(X, y)
@@ -235,10 +237,11 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             n_counted = n_given if numbers is None else len(numbers)
             X, weights, numbers = self._in_time(X, weights, numbers, until, rng)
             own = own if numbers is None else own[numbers]
-            holdout = holdout.taken(numbers)
-            rows, n = self._learn_columns(X, weights, rng, groups), len(own)
-            if holdout.random:
-                warn_of_order(rows)
+            rows, weights, kept, holdout = self._encoded(X, own, weights, holdout.taken(numbers), rng, groups)
+            if kept is not None:
+                n_counted -= len(own) - len(kept)
+                own, numbers = own[kept], kept if numbers is None else numbers[kept]
+            n = len(own)
             maps, score = self._maps(own, weights), HeldOutScore.of(self.scoring, weights)
             # Rounded, so that the last bits, which change with the unit of the target, decide nothing.
             forward = {how: np.round(one.forward(own), DIGITS) for how, one in maps.items()}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
 from gramian._typing import Float64Array
+from gramian.estimator.progress import shown_bar
 from gramian.tables.descent import Setting
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.small_problem import SmallProblem
@@ -44,3 +47,20 @@ class TableProblem:
             self.groups,
             (rows.min(axis=0), rows.max(axis=0)),
         )
+
+
+@contextmanager
+def shown_search(
+    whole: TableProblem, n_settings: int, verbose: int
+) -> Iterator[tuple[Callable[[Setting, int], SmallProblem], Callable[[float], object]]]:
+    """Yield functions that make the search's problems and, with ``verbose``, show its best error."""
+    with shown_bar(verbose, total=n_settings, unit="settings", desc="search") as bar:
+
+        def problem(setting: Setting, n_fit: int) -> SmallProblem:
+            bar.set_description(f"search on {n_fit:,} rows")
+            if bar.total is not None and bar.n >= bar.total:
+                bar.total += 1  # a later round, whose number of settings was not known before
+            bar.update(1)
+            return whole.at(setting, n_fit)
+
+        yield problem, lambda error: bar.set_postfix_str(f"best error {error:.3g} of the variance")
