@@ -123,7 +123,7 @@ def test_a_limit_that_python_alone_exceeds_is_told(tmp_path, capfd):
     island.make(tmp_path, 1000)
     with pytest.raises(GramianError, match=r"two_million.py ended with exit status 1.*raise --memory"):
         island.learn(tmp_path, "5MB")
-    assert "memory_budget=1 B is too small" in capfd.readouterr().err
+    assert "--memory 1 B is too small" in capfd.readouterr().err
 
 
 @pytest.mark.promise
