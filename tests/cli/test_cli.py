@@ -285,16 +285,16 @@ def test_errors_of_fit(tmp_path: Path) -> None:
         ((odd, *y, *rbf, *out), "column 'c' holds text (such as 'red')"),
         ((holes, *y, *rbf, *out), "has a missing value or NaN in column 'b'"),
         ((text, *y, "--task", "regression", *out), "the target holds text, which regression cannot predict"),
-        ((one, *y, *rbf, *out), "y has one class ('same'); a classifier needs at least 2 classes"),
+        ((one, *y, *rbf, *out), "the target has one class ('same'); a classifier needs at least 2 classes"),
         ((few, *y, *out), "5 rows are too few to hold out a part of them. Pass --holdout 0."),
         ((tmp_path / "two.npz", *out), "the target has shape (20, 2). Store one number a row"),
         ((table, *y, "--out", tmp_path / "no" / "m.gramian"), "does not exist. Create it first"),
-        ((table, *y, "--memory", "lots", *out), "memory_budget='lots' is not a size"),
-        ((table, *y, *GIVEN, "--memory", "1kB", *out), "memory_budget=1 kB is too small"),
-        ((table, *y, "--kernel", "rfb", *out), "kernel='rfb' is not a known name. Did you mean 'rbf'?"),
-        ((table, *y, "--gamma", "-1", *out), "gamma=-1.0"),
-        ((table, *y, "--alpha", "0", *out), "alpha=0.0 must be a positive, finite number"),
-        ((table, *y, "--approximation", "mega", *out), "approximation='mega' is unknown"),
+        ((table, *y, "--memory", "lots", *out), "--memory 'lots' is not a size"),
+        ((table, *y, *GIVEN, "--memory", "1kB", *out), "--memory 1 kB is too small"),
+        ((table, *y, "--kernel", "rfb", *out), "--kernel 'rfb' is not a known name. Did you mean 'rbf'?"),
+        ((table, *y, "--gamma", "-1", *out), "--gamma -1.0"),
+        ((table, *y, "--alpha", "0", *out), "--alpha 0.0 must be a positive, finite number"),
+        ((table, *y, "--approximation", "mega", *out), "--approximation 'mega' is unknown"),
     ]
     for arguments, said in cases:
         error = bad(1, "fit", *arguments)

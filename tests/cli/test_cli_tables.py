@@ -228,7 +228,7 @@ def test_plan_says_what_columns_become(tmp_path: Path) -> None:
     assert "budget 25 MB" in small
     assert "root rank 400" not in small
     assert "exact: " in good("plan", table, "--target", "b")
-    assert "memory_budget=1 kB" in bad("plan", table, "--target", "y", "--memory", "1kB")
+    assert "--memory 1 kB" in bad("plan", table, "--target", "y", "--memory", "1kB")
 
 
 # ---- time -------------------------------------------------------------------------------------------
@@ -359,12 +359,12 @@ def test_errors_of_fit_name_the_column(tmp_path: Path) -> None:
         (infinite, (), "'size'"),
         (REGRESSION.assign(price=np.nan), (), "has a missing value or NaN in the target 'price'"),
         (REGRESSION.assign(price=FRAME.built), (), "target column 'price' holds dates or times"),
-        (empty, (), "No column of X can be used: 1 constant"),
+        (empty, (), "No column of the table can be used: 1 constant"),
         (REGRESSION.assign(price="one"), (), "class"),
         (REGRESSION[:5], (), "5 rows are too few to hold out a part of them. Pass --holdout 0."),
-        (REGRESSION, ("--categorical", "kode"), "categorical names 'kode', which is not a column of X"),
-        (REGRESSION, ("--time-limit", "-1"), "--time-limit=-1.0 must be"),
-        (REGRESSION, ("--memory", "lots"), "memory_budget='lots' is not a size"),
+        (REGRESSION, ("--categorical", "kode"), "--categorical names 'kode', which is not a column of"),
+        (REGRESSION, ("--time-limit", "-1"), "--time-limit -1.0 must be"),
+        (REGRESSION, ("--memory", "lots"), "--memory 'lots' is not a size"),
     ]
     for frame, options, said in cases:
         error = bad("fit", write(frame, tmp_path / "t.parquet"), *out, *options)

@@ -126,7 +126,7 @@ def fit(
         save(outcome.model, out, notes=notes)
         clock.lap("save")
         outcome.seconds = {"read": clock.seconds["read"], **outcome.seconds, "save": clock.seconds["save"]}
-        print_outcome(outcome, out)
+        print_outcome(outcome, out, parse_bytes(settings.memory))
 
 
 @app.command()

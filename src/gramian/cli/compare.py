@@ -23,6 +23,7 @@ from gramian._budget import format_bytes
 from gramian._typing import Array
 from gramian.cli.opening import Opened
 from gramian.cli.table_training import choice
+from gramian.cli.wording import in_options
 from gramian.comparison import CONTENDERS, Measured, SearchResult, error_of, measure, search
 from gramian.comparison.contenders import ProblemFacts
 from gramian.comparison.quiet_threads import quiet_children
@@ -317,14 +318,15 @@ def _settings(entry: Entry) -> str:
 def _warnings(found: Sequence[Entry], rules: Rules) -> Iterator[str]:
     for entry in found:
         if entry.failure is not None:
-            yield f"{entry.method} failed: {entry.failure}"
+            yield f"{entry.method} failed: {in_options(entry.failure)}"
             continue
         if entry.seconds > OVER * rules.seconds:
             yield (
                 f"{entry.method} took {entry.seconds:.3g} s of its {rules.seconds:g} s: a fit that has begun "
                 "is not cut short. Give all of them more --seconds."
             )
-        yield from (f"{entry.method}: {text}" for text in entry.warnings)
+        for text in entry.warnings:
+            yield f"{entry.method}: {in_options(text).replace('--time-limit', '--seconds')}"
 
 
 def _plain(value: object) -> Any:

@@ -25,6 +25,7 @@ class Outcome:
     facts: list[tuple[str, str]] = field(default_factory=list)  #: choices of the training, as label and text
     plan: Plan | None = None  #: plan of the last fit
     on_all_rows: bool = True  #: whether the model was fitted on the held-out rows too, after the score
+    unused: tuple[str, ...] = ()  #: columns that say nothing, by their names
     n_held: int = 0
     how_held: str = ""  #: which rows were held out, where they are not random ones
     scores: dict[str, float] = field(default_factory=dict)

@@ -15,7 +15,8 @@ from rich.console import Console
 from gramian._budget import format_bytes
 from gramian.cli.outcome import Outcome, number
 from gramian.cli.pipes import without_copies
-from gramian.exceptions import GramianError, printable
+from gramian.cli.wording import in_options
+from gramian.exceptions import GramianError, listed, printable
 from gramian.summary import Summary
 from gramian.summary.terminal import facts_table, renderable
 
@@ -53,7 +54,7 @@ def say(text: str) -> None:
 
 
 def _shown(text: str) -> str:
-    return printable(without_copies(text))
+    return printable(without_copies(in_options(text)))
 
 
 def on_terminal() -> bool:
@@ -66,8 +67,8 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     Console().print(facts_table(facts))
 
 
-def print_outcome(outcome: Outcome, out: Path) -> None:
-    """Print what was trained, its scores, and how time and memory were used."""
+def print_outcome(outcome: Outcome, out: Path, memory: int) -> None:
+    """Print what was trained, its scores, how time and ``memory`` bytes were used, and what was not used."""
     facts = [
         ("rows × columns", f"{outcome.n_rows:,} × {outcome.n_features:,}"),
         ("task", f"{outcome.task} ({outcome.reason})"),
@@ -80,8 +81,10 @@ def print_outcome(outcome: Outcome, out: Path) -> None:
             facts.append((f"  {name}", f"{number(value)} ({simple}: {number(outcome.baseline[name])})"))
     plan = outcome.plan
     if plan is not None:
-        peak, budget = format_bytes(plan.peak_bytes), format_bytes(plan.memory_budget)
-        facts.append(("memory", f"{peak} predicted peak, of {budget}"))
+        many = memory // plan.memory_budget
+        each = f" of each of {many} models at a time" if many > 1 else ""
+        peak = f"{format_bytes(plan.peak_bytes)} predicted peak{each}"
+        facts.append(("memory", f"{peak}, of {format_bytes(memory)}"))
     facts.append(("seconds", _seconds(outcome.seconds)))
     if plan is not None and plan.used_seconds:
         facts.append(("  of the fit", _seconds(plan.used_seconds)))
@@ -89,6 +92,8 @@ def print_outcome(outcome: Outcome, out: Path) -> None:
     print_facts(facts)
     if outcome.scores and outcome.on_all_rows:
         say("The saved model was fitted on all rows, the held-out ones too, after that score was taken.")
+    if outcome.unused:
+        say(f"Not used: {len(outcome.unused):,} of {outcome.n_features:,} columns, {listed(outcome.unused)}.")
 
 
 def _seconds(phases: dict[str, float]) -> str:

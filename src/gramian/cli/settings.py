@@ -155,7 +155,7 @@ def check_settings(settings: TrainingOptions, path: Path) -> tuple[TrainingOptio
     parse_bytes(settings.memory)
     if tables:
         if settings.time_limit is not None:
-            positive_number("--time-limit", settings.time_limit)
+            positive_number("time_limit", settings.time_limit)
         return settings, True
     if settings.kernel == AUTO:
         settings = replace(settings, kernel=PLAIN_KERNEL)

@@ -10,7 +10,7 @@ from gramian._budget import parse_bytes
 from gramian._typing import Array
 from gramian.approximations.multiresolution import MultiResolution
 from gramian.cli.settings import AUTO, TABLE_KERNELS, TrainingOptions
-from gramian.cli.table_training import columns_facts
+from gramian.cli.table_training import columns_facts, unused_columns
 from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
 from gramian.data.stored_table import StoredTable
@@ -45,6 +45,7 @@ def facts(
     columns = TableColumns.learn(
         table, categorical=settings.categorical or None, missing=settings.missing or None, rng=rng
     )
+    unused_columns(columns)  # raises if they are most of them
     rows = EncodedRows(columns, table)
     source = map_rows(rows, Scaling.learn(rows, columns, rng=rng))
     n, d = source.shape

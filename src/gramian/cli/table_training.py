@@ -7,6 +7,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from gramian.cli.outcome import Clock, Outcome
 from gramian.cli.settings import TrainingOptions
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.data.stored_table import StoredTable
-from gramian.exceptions import AccuracyWarning, user_level
+from gramian.exceptions import AccuracyWarning, InputError, shortened, user_level
 from gramian.reporting.rows import take_rows
 from gramian.reporting.scores import REGRESSION
 from gramian.tables import TableColumns
@@ -34,6 +35,8 @@ SCORE_TIME, LEAST_SHARE = 0.5, 0.25
 LEAST_SECONDS = 1e-3
 #: Number of important columns, and of notes, that are shown. Chosen by hand.
 MOST_NAMED = 5
+#: Characters of the notes in an error. Chosen by hand.
+MOST_SHOWN = 400
 
 
 def estimator(task: str, settings: TrainingOptions) -> TabularRegressor | TabularClassifier:
@@ -78,6 +81,7 @@ def train(
         began = time.perf_counter()
         _hold_to(model, pace.part(SCORE_TIME))
         model.fit(take_rows(table, used), y[used], **{name: each[used] for name, each in beside.items()})
+        outcome.unused = unused_columns(model.columns_)
         outcome.judge(y, model.predict(take_rows(table, held)), used, held, weights)
         if settings.groups is not None:
             outcome.how_held = f", whole groups of {settings.groups!r}"
@@ -92,6 +96,7 @@ def train(
         _hold_to(model, pace)
         model.fit(table, y, **beside)
         clock.lap("fit on all rows")
+        outcome.unused = unused_columns(model.columns_)
         if settings.holdout == 0:
             searched = search_text(model)
     else:
@@ -139,6 +144,20 @@ def search_text(model: TabularRegressor | TabularClassifier) -> str:
     return f"{found.n_judged:,} models on up to {found.n_rows:,} rows, {found.seconds:.1f} s"
 
 
+def unused_columns(columns: TableColumns) -> tuple[str, ...]:
+    """Return the names of the columns that are not used; raise if they are most of them."""
+    unused = tuple(column.name for column in columns.columns if column.dropped)
+    if 2 * len(unused) > len(columns.columns):
+        notes = " ".join(note for note in columns.notes if note.endswith("is not used."))
+        drops = [f"--drop {quote(name)}" for name in unused]
+        raise InputError(
+            f"{len(unused):,} of {len(columns.columns):,} columns cannot be used. "
+            f"{shortened(notes, MOST_SHOWN)} If the file was read otherwise than meant, pass --sep, "
+            f"--missing or --categorical. To leave these columns out, pass {' '.join(drops)}."
+        )
+    return unused
+
+
 def columns_facts(columns: TableColumns) -> list[tuple[str, str]]:
     """Return the number of columns of each kind, and the notes on columns."""
     kinds = Counter(column.kind for column in columns.columns if not column.dropped)
@@ -147,7 +166,7 @@ def columns_facts(columns: TableColumns) -> list[tuple[str, str]]:
     notes = columns.notes
     facts += [("", note) for note in notes[:MOST_NAMED]]
     if len(notes) > MOST_NAMED:
-        facts.append(("", f"{len(notes) - MOST_NAMED:,} more notes like these: see columns_.notes."))
+        facts.append(("", f"{len(notes) - MOST_NAMED:,} more notes like these."))
     return facts
 
 
