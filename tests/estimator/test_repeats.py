@@ -22,7 +22,7 @@ PEOPLE = np.c_[RNG.integers(0, 2, 900), RNG.integers(1, 80, 900), RNG.poisson(0.
 def n_groups(X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = find_repeats(as_source(X), np.asarray(y), stacklevel=2)
+        found = find_repeats(as_source(X), np.asarray(y))
     return None if found is None else (found.groups.max() + 1, found.copies.max() + 1)
 
 
@@ -65,9 +65,9 @@ def test_it_makes_no_difference_what_holds_the_rows():
     X = (FREE * (RNG.random(FREE.shape) < 0.7))[TWICE]
     y = np.c_[FREE[:, 0], FREE[:, 1]][TWICE]
     with pytest.warns(UserWarning, match="300 of 600 rows repeat one of the 300 others"):
-        dense = find_repeats(as_source(X), y, stacklevel=2)
+        dense = find_repeats(as_source(X), y)
     with pytest.warns(UserWarning, match="300 of 600 rows"):
-        thin = find_repeats(as_source(sp.csr_array(X)), y, stacklevel=2)
+        thin = find_repeats(as_source(sp.csr_array(X)), y)
     assert dense is not None
     assert thin is not None
     np.testing.assert_array_equal(dense.copies, thin.copies)

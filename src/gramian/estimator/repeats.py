@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.source import RowSource, row_blocks
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, user_level
 
 #: Numbers that are hashed at a time: 32 MB for each copy. Chosen by hand.
 NUMBERS = 1 << 22
@@ -42,9 +42,7 @@ class Repeats:
         return first, np.bincount(self.copies, weights)[self.copies[first]].astype(np.float64)
 
 
-def find_repeats(
-    source: RowSource, y: Array, columns: Sequence[IntArray] | None = None, *, stacklevel: int
-) -> Repeats | None:
+def find_repeats(source: RowSource, y: Array, columns: Sequence[IntArray] | None = None) -> Repeats | None:
     """Return which rows are copies of each other; None if none are. Warns if more than a tenth are.
 
     Rows with equal features are copies of one measurement if chance does not explain them: if few rows agree
@@ -86,7 +84,7 @@ def find_repeats(
             "intervals are those of new rows, and copies count as one row with their number as its weight. "
             "Drop them, or pass that weight, to be sure that this is meant.",
             AccuracyWarning,
-            stacklevel=stacklevel,
+            stacklevel=user_level(),
         )
     return Repeats(groups, copies)
 

@@ -153,7 +153,7 @@ def merged_copies(
     columns : the encoded places of each column. A row that has copies has the sum of their weights. Rows
     that repeat are not parted, and a warning says where they are many.
     """
-    found = find_repeats(rows, y, columns, stacklevel=5)
+    found = find_repeats(rows, y, columns)
     if found is None:
         return None, weights, holdout
     kept, merged = found.merged(weights)
