@@ -16,6 +16,7 @@ WEIGHTS = np.where(RNG.random(60) < 0.1, 0.0, RNG.uniform(0.5, 1.5, 60))
 SEARCHES = {
     "FastKernelClassifier": QUICK["FastKernelClassifier"],
     "FastKernelRegressor": QUICK["FastKernelRegressor"],
+    "GaussianProcessRegressor": {},
     "KernelLogisticRegression": {"C": "auto"},
     "KernelRidge": {"alpha": "auto"},
     "KernelRidgeCV": {},

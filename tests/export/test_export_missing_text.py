@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(scope="module")
 def model():
-    X = pandas.DataFrame({"x": RNG.normal(size=N).round(1), "c": RNG.choice(["NA", "DE", "FR"], N)})
+    X = pandas.DataFrame({"x": RNG.normal(size=N), "c": RNG.choice(["NA", "DE", "FR"], N)})
     X.loc[::7, "x"] = -999.0
     y = np.where(X.x < -9, 3.0, X.x) + X.c.map({"NA": 5, "DE": 0, "FR": 1})
     teacher = gm.TabularRegressor(

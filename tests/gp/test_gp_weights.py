@@ -15,7 +15,7 @@ from gramian.engine import Engine
 from gramian.gp import training
 from gramian.gp.calibration import BandCheck
 from gramian.gp.choice import Chosen
-from gramian.gp.composite import Prior
+from gramian.gp.composite import CompositeBlock, Prior
 from gramian.gp.conditional import conditional_rows
 from gramian.gp.hyperparameters import Hyperparameters
 
@@ -103,8 +103,10 @@ def test_the_density_given_neighbours_takes_weights():
     hyper = Hyperparameters(KERNEL, 0.1)
     prior = Prior(hyper.theta, np.full(len(hyper.theta), np.inf))
     rng = np.random.default_rng(0)
-    found = conditional_rows(as_source(X), Y[:, None], hyper, prior, Engine(1), rng, weights)
-    total = 0.0
+    sample = CompositeBlock(X[:30], Y[:30, None], weights[:30])
+    found = conditional_rows(as_source(X), Y[:, None], sample, hyper, prior, Engine(1), rng, weights)
+    own = np.asarray(KERNEL(X[:30])) + np.diag(0.1 / weights[:30])
+    total = multivariate_normal.logpdf(Y[:30], cov=own)
     for points, y, w in zip(found.rows, found.targets[:, :, 0], found.weights):
         S = np.asarray(KERNEL(points)) + np.diag(0.1 / w)
         total += multivariate_normal.logpdf(y, cov=S) - multivariate_normal.logpdf(y[:-1], cov=S[:-1, :-1])

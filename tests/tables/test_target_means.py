@@ -65,7 +65,7 @@ def test_a_few_far_residuals_decide_no_mean_and_tiny_ones_none() -> None:
 def test_scores_that_prefer_medians_get_them(scoring: str | None, means: bool) -> None:
     y = np.exp(np.random.default_rng(0).standard_normal((400, 1)))
     transform = TargetTransform.learn(y, "log")
-    assert MappedTarget.of(transform.forward(y), y, transform, HeldOutScore.of(scoring)).smears is means
+    assert MappedTarget.of(transform.forward(y), y, transform, HeldOutScore.of(scoring, None)).smears is means
 
 
 def test_scores_that_a_constant_has_not_mean_means() -> None:
@@ -76,7 +76,7 @@ def test_scores_that_a_constant_has_not_mean_means() -> None:
 
     y = np.exp(np.random.default_rng(0).standard_normal((400, 1)))
     transform = TargetTransform.learn(y, "log")
-    score = HeldOutScore.of(make_scorer(correlation))
+    score = HeldOutScore.of(make_scorer(correlation), None)
     assert MappedTarget.of(transform.forward(y), y, transform, score).smears
 
 

@@ -154,6 +154,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("bounds gammas switched", "sequence"),
     **_rows("alphas", "sequence str"),
     **_rows("categorical", "list array", several),
+    **_rows("missing", "list", none=True),
     **_rows("include", "str tuple"),
     **_rows("kernel_params", "dict"),
     **_rows("cv", "str int splitter", none=True),

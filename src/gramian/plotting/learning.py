@@ -121,7 +121,7 @@ class LearningDisplay:
                 f"model has type {type(model).__name__}; expected a fitted GaussianProcessRegressor. Pass "
                 "gramian.GaussianProcessRegressor().fit(X, y)."
             )
-        check_is_fitted(model)
+        check_is_fitted(model, "posterior_")
         learned: Learned | None = model.optimizer_report_
         if learned is None:
             raise InputError("the model learned nothing, so there is nothing to draw. Fit with an optimizer.")

@@ -95,7 +95,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         models alone.
     categorical : list of names or places, or mask, default=None
         Numeric columns to treat as categories. Text is categorical anyway.
-    missing : list of str or None, default=None
+    missing : list or None, default=None
         Text that is a missing value in any column, in training and in rows to predict, whether they come as a
         file, a frame, records or one row. None means NA, N/A, null, NaN and the like, as in CSV files, with a
         warning that counts them; () keeps all text but blank text as values.
