@@ -21,7 +21,7 @@ RNG = np.random.default_rng(0)
 def model():
     X = pandas.DataFrame({"x": RNG.normal(size=N), "c": RNG.choice(["NA", "DE", "FR"], N)})
     X.loc[::7, "x"] = -999.0
-    y = np.where(X.x < -9, 3.0, X.x) + X.c.map({"NA": 5, "DE": 0, "FR": 1})
+    y = np.where(X.x < -9, 3.0, X.x) + X.c.map({"NA": 5, "DE": 0, "FR": 1}) + 0.01 * RNG.normal(size=N)
     teacher = gm.TabularRegressor(
         effort="fast", kernel="laplacian", random_state=0, missing=["NA", "-999"]
     ).fit(X, y)
