@@ -46,6 +46,12 @@ def test_rows_of_few_values_are_measurements_of_their_own(X, y):
     assert n_groups(X, y) is None
 
 
+def test_a_target_is_no_feature():
+    a, b = RNG.normal(size=(2, 200))
+    X, y = np.tile(np.r_[a, b], 2)[:, None], np.tile(np.r_[b, a], 2)
+    assert n_groups(X, y) == (400, 400)  # (a, b) is another row than (b, a)
+
+
 @pytest.mark.parametrize(
     ("X", "y"),
     [

@@ -19,7 +19,14 @@ from gramian._files import complete_file
 from gramian.cli import compare as comparison
 from gramian.cli import table_plan, table_training, training
 from gramian.cli.answers import check_answers, set_threads
-from gramian.cli.opening import all_targets, columns_beside, kept_columns, rows_for, training_rows
+from gramian.cli.opening import (
+    all_targets,
+    columns_beside,
+    kept_columns,
+    rows_for,
+    rows_to_train,
+    training_rows,
+)
 from gramian.cli.options import (
     CellOptions,
     Memory,
@@ -104,14 +111,7 @@ def fit(
         refuse_output_over_input("--out", out, *files_of(train_file, target))
         clock = Clock()
         until = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
-        rows = training_rows(
-            train_file,
-            target,
-            as_table=tables,
-            memory=settings.memory,
-            cells=settings,
-            beside=settings.beside.values(),
-        )
+        rows = rows_to_train(train_file, target, settings, as_table=tables)
         beside = columns_beside(train_file, settings)
         clock.lap("read")
         if isinstance(rows, StoredTable):
@@ -185,14 +185,7 @@ def plan(
     """Print the sizes and bytes that a fit would take, without fitting."""
     with report_errors(traceback), readable(train_file) as train_file:
         settings, tables = check_settings(settings, train_file)
-        rows = training_rows(
-            train_file,
-            target,
-            as_table=tables,
-            memory=settings.memory,
-            cells=settings,
-            beside=settings.beside.values(),
-        )
+        rows = rows_to_train(train_file, target, settings, as_table=tables)
         y = all_targets(rows)
         found, reason = find_task(y, settings.task)
         what = "columns" if tables else "features"

@@ -74,6 +74,14 @@ def training_rows(
     return _print_findings(path, rows)
 
 
+def rows_to_train(path: Path, target: str | None, settings: TrainingOptions, *, as_table: bool) -> Opened:
+    """Open rows with a target as the options of training say."""
+    beside = settings.beside.values()
+    return training_rows(
+        path, target, as_table=as_table, memory=settings.memory, cells=settings, beside=beside
+    )
+
+
 def columns_beside(path: Path, settings: TrainingOptions) -> dict[str, Array]:
     """Return the columns given beside the rows as arguments of ``fit``: groups, time, sample_weight."""
     named = settings.beside

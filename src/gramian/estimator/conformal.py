@@ -17,26 +17,17 @@ def share(name: str, value: float) -> float:
     return float(value)
 
 
-def rank_of(coverage: float, count: int) -> int:
-    """Return the 1-based rank ⌈coverage·(count + 1)⌉, safe from rounding (0.9·10)."""
-    return int(np.ceil(round(coverage * (count + 1), 9)))
-
-
-def held_out_rank(coverage: float, count: int, chosen: int) -> int:
-    """Return the rank of the held-out error that covers; raise if the held-out rows are too few for it.
-
-    chosen : number of hyperparameters that the same rows chose. Errors on them are then smaller than on new
-    rows, by √((count − chosen)/(count + chosen)) (Akaike's final prediction error). For normal errors and
-    coverages of 0.5 to 0.9 that is a third to .4 of a rank for each, so one rank is added for three.
-    """
-    rank = rank_of(coverage, count)
+def held_out_rank(wanted: float, count: float, n_rows: int, asked: str) -> float:
+    """Return wanted·(count + 1); raise if the held-out rows, which count as so many, are too few for it."""
+    rank = round(wanted * (count + 1.0), 9)  # safe from rounding (0.9·10)
     if rank > count:
-        least = int(np.ceil(round(coverage / (1.0 - coverage), 6)))
+        least = int(np.ceil(round(wanted / (1.0 - wanted), 6)))
+        counted = "" if count == n_rows else f", which count as {count:.4g} by their weights"
         raise InputError(
-            f"coverage={coverage} needs {least} held-out rows, but there were {count}. Lower coverage, or "
-            "fit to more rows."
+            f"{asked} needs {least} held-out rows, but there were {n_rows}{counted}. Ask for less, or fit to "
+            "more rows."
         )
-    return min(count, rank + int(np.ceil(chosen / 3)))
+    return rank
 
 
 def held_out_quantile(
@@ -44,12 +35,15 @@ def held_out_quantile(
 ) -> Float64Array:
     """Return the held-out error (outputs,) that a share ``wanted`` of new rows does not exceed.
 
-    Its rank among the m errors is ⌈wanted·(m + 1)⌉, with what :func:`held_out_rank` adds for what the rows
-    chose. With weights, m is the number of rows of equal weight that tell as much, (Σw)²/Σw², and a row
-    counts as w·m/Σw. So a factor of all weights changes nothing, and a row whose weight goes to 0 goes.
+    Its rank among the m errors is ⌈wanted·(m + 1)⌉. With weights, m is the number of rows of equal weight
+    that tell as much, (Σw)²/Σw², and a row counts as w·m/Σw. So a factor of all weights changes nothing, and
+    a row whose weight goes to 0 goes.
 
     errors : (m, outputs) or (m,); weights : of the same shape, or None; asked : what the user asked for, for
-    the error. Raises ``InputError`` if the rows are too few. Time O(m log m).
+    the error. chosen : number of hyperparameters that the same rows chose. Errors on them are then smaller
+    than on new rows, by √((m − chosen)/(m + chosen)) (Akaike's final prediction error). For normal errors and
+    coverages of 0.5 to 0.9 that is a third to .4 of a rank for each, so one rank is added for three. Raises
+    ``InputError`` if the rows are too few. Time O(m log m).
     Source: Tibshirani, Foygel Barber, Candès and Ramdas 2019 (weighted conformal prediction).
 
     >>> errors = np.arange(10.0)
@@ -59,14 +53,7 @@ def held_out_quantile(
     """
     w = np.ones(errors.shape) if weights is None else weights
     count = effective_rows(w[:, 0] if w.ndim > 1 else w) if len(w) else 0.0
-    rank = round(wanted * (count + 1.0), 9)  # safe from rounding (0.9·10)
-    if rank > count:
-        least = int(np.ceil(round(wanted / (1.0 - wanted), 6)))
-        counted = "" if count == len(w) else f", which count as {count:.4g} by their weights"
-        raise InputError(
-            f"{asked} needs {least} held-out rows, but there were {len(w)}{counted}. Ask for less, or fit to "
-            "more rows."
-        )
+    rank = held_out_rank(wanted, count, len(w), asked)
     order = np.argsort(errors, axis=0, kind="stable")
     total = np.cumsum(np.take_along_axis(w, order, 0), axis=0)
     below = total * (count / total[-1]) < rank + np.ceil(chosen / 3) - 1e-6

@@ -61,7 +61,8 @@ def find_repeats(source: RowSource, y: Array, columns: Sequence[IntArray] | None
     _, first, groups, counts = np.unique(own, return_index=True, return_inverse=True, return_counts=True)
     if len(first) == n:
         return None
-    targets = _hashes(np.asarray(y).reshape(n, -1)).sum(axis=1, dtype=np.uint64)
+    values = np.asarray(y).reshape(n, -1)
+    targets = _mixed(values, d + np.arange(values.shape[1])).sum(axis=1, dtype=np.uint64)
     _, copies, sizes = np.unique(own + targets, return_inverse=True, return_counts=True)
     shares = np.unique(targets, return_counts=True)[1] / n
     pairs, equal = (float(np.sum(c * (c - 1.0))) for c in (counts, sizes))

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.compression.grouping import Unit
 from gramian.engine import Engine
-from gramian.estimator.conformal import held_out_rank
+from gramian.estimator.conformal import held_out_quantile, held_out_rank
 from gramian.gp.dense import noise_of
 from gramian.gp.likelihood import MarginalLikelihood
 from gramian.gp.prior import residual_diagonal
@@ -103,10 +103,9 @@ class BandCheck:
 
     def half_width(self, coverage: float, n_hyperparameters: int) -> Float64Array:
         """Return the factor, for each output, by which deviations become half widths that cover."""
-        rank = held_out_rank(coverage, int(self._counts.sum() + 1e-6), self._chosen(n_hyperparameters))
-        values, places = self._ranked(np.abs(self._scaled_scores))
-        place = np.minimum((places[1] < rank - 1e-6).sum(axis=0, keepdims=True), len(values) - 1)
-        return np.asarray(np.take_along_axis(values, place, axis=0)[0])
+        sizes, chosen = np.abs(self._scaled_scores), self._chosen(n_hyperparameters)
+        weights = None if self.weights is None else np.broadcast_to(self.weights[:, None], sizes.shape)
+        return held_out_quantile(sizes, weights, coverage, f"coverage={coverage}", chosen)
 
     def quantile(self, wanted: float, n_hyperparameters: int) -> Float64Array:
         """Return the quantile of the scores for each output, by which a new target lies below mean + it·dev.
@@ -116,11 +115,14 @@ class BandCheck:
         median, so that quantiles of −y are those of y mirrored.
         """
         count, beyond = float(self._counts.sum()), wanted - 0.5
-        held_out_rank(0.5 + abs(beyond), int(count + 1e-6), 0)  # raises where the rows are too few
+        held_out_rank(0.5 + abs(beyond), round(count, 6), len(self.errors), f"quantiles: {wanted}")
         rank = 0.5 * (count + 1) + beyond * (count + 1 + 2.0 / 3.0 * self._chosen(n_hyperparameters))
         rank = min(max(rank, 1.0), count)
-        values, (below, upto) = self._ranked(self._scaled_scores)
-        shares = np.maximum(np.minimum(upto, rank) - np.maximum(below, rank - 1.0), 0.0)
+        scores = self._scaled_scores
+        order = np.argsort(scores, axis=0, kind="stable")
+        own, values = self._counts[order], np.take_along_axis(scores, order, axis=0)
+        upto = np.cumsum(own, axis=0)
+        shares = np.maximum(np.minimum(upto, rank) - np.maximum(upto - own, rank - 1.0), 0.0)
         return np.asarray((shares * values).sum(axis=0) / shares.sum(axis=0))
 
     @property
@@ -140,13 +142,6 @@ class BandCheck:
     def _mean(self, values: Array) -> float:
         """Return the mean over rows, by their weights, and outputs."""
         return float(np.average(values.mean(axis=1), weights=self.weights))
-
-    def _ranked(self, scores: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """Return the scores in order, (m, outputs), and how many rows are below each, without it and with."""
-        order = np.argsort(scores, axis=0, kind="stable")
-        own = self._counts[order]
-        upto = np.cumsum(own, axis=0)
-        return np.take_along_axis(scores, order, axis=0), np.stack([upto - own, upto])
 
     def _chosen(self, n_hyperparameters: int) -> int:
         """Return how many numbers these rows chose."""

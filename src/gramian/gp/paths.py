@@ -30,7 +30,7 @@ from gramian.kernels.base import Kernel, Scaled, Sum, lengthscale_array
 from gramian.kernels.columns import Columns
 from gramian.kernels.constant import Constant
 from gramian.kernels.dot_products import Linear, Polynomial
-from gramian.kernels.mapped import MappedColumns, OnFeatures
+from gramian.kernels.mapped import Mapped, MappedColumns
 
 #: Random features of each term of the prior, and fewest draws of e(x) that its variance is taken over: with
 #: 512 a deviation is met to about 3 %. Chosen by hand.
@@ -110,8 +110,8 @@ def _random_features(kernel: Kernel, d: int, rng: np.random.Generator) -> list[t
         return [(kernel.factor * factor, one) for factor, one in _random_features(kernel.kernel, d, rng)]
     if isinstance(kernel, Sum):
         return _random_features(kernel.left, d, rng) + _random_features(kernel.right, d, rng)
-    if isinstance(kernel, OnFeatures):
-        inner = _random_features(kernel.kernel, len(kernel.features), rng)
+    if isinstance(kernel, Mapped):
+        inner = _random_features(kernel.kernel, kernel.part(np.zeros((1, d))).shape[1], rng)
         return [(factor, MappedColumns(one, kernel)) for factor, one in inner]
     if isinstance(kernel, Constant):
         return [(1.0, kernel.against(np.zeros((1, d)), np.float64))]

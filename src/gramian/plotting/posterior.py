@@ -270,7 +270,7 @@ def _check(model: BaseEstimator, include_noise: bool) -> None:
             f"include_noise=True, but {type(model).__name__} has no such option. Pass "
             "gramian.GaussianProcessRegressor, or include_noise=False."
         )
-    check_is_fitted(model, "posterior_")
+    check_is_fitted(model, "n_features_in_")  # a process predicts before fit too
 
 
 def _table(X: Any) -> tuple[list[str], Float64Array]:
