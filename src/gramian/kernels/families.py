@@ -27,8 +27,8 @@ Map = Callable[[Float64Array], Array]
 class Family(Kernel):
     """Base of kernels with a lengthscale, and what a family tells the rest of the library about itself.
 
-    A family overrides only what it knows: without a slope it has no gradients, without a mixture no random
-    Fourier features. :data:`gramian.kernels.resolve.FAMILIES` lists the families.
+    Override only what is known. Lengthscales of a family without a slope cannot be learned; a family without
+    a measure has no random Fourier features. :data:`gramian.kernels.resolve.FAMILIES` lists the families.
     """
 
     #: Names in ``kernel=`` of estimators.

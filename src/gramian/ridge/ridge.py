@@ -202,8 +202,8 @@ class KernelRidge(Regressor, RidgeEstimator):
         self, with the attributes of a fit and ``n_rows_seen_``, ``n_rows_waiting_`` and ``n_blocks_``
 
         Time O(n (m d + m r + R_path²)), and a solve when coefficients are first needed; memory as ``plan_``
-        says, independent of n. Raises ``InputError`` for unusable rows, other outputs, or a parameter that a
-        begun stream reads no more (such as ``standardize``) and that was changed since. There is no
+        says, independent of n. Raises ``InputError`` for unusable rows, other outputs, or a parameter that is
+        read only when a stream begins (such as ``standardize``) and was changed later. There is no
         ``partial_fit`` with ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at
         once.
         """

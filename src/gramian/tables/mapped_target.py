@@ -14,7 +14,7 @@ from gramian.tables.scoring import HeldOutScore
 from gramian.tables.small_problem import Loss
 from gramian.tables.target import NONE, TargetTransform, smearing
 
-#: Points at which the search computes how far means exceed medians. Chosen by hand.
+#: The search computes mean minus median at this many predictions, and interpolates. Chosen by hand.
 JUDGED_KNOTS = 33
 
 
