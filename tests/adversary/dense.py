@@ -33,14 +33,24 @@ def tiles_of(model: Any) -> np.dtype[Any]:
 
 
 def weights_of(case: Case) -> np.ndarray | None:
-    """Return what each row counts: its weight times that of its class; None where all count as one."""
-    w = case.w if case.estimator != "GaussianProcessRegressor" else None
+    """Return what each row counts: its weight times that of its class; None where all count as one.
+
+    A process that learns its noise divides weights by their mean over the rows that count.
+    """
+    w = case.w
+    if w is not None and case.estimator == "GaussianProcessRegressor" and learns_noise(case):
+        w = w / w[w > 0].mean()
     if case.value("class_weight") is None:
         return w
     base = np.ones(case.n) if w is None else w
     codes = np.unique(case.y, return_inverse=True)[1]
     mass = np.bincount(codes, weights=base)
     return np.asarray(base * (mass.sum() / (np.count_nonzero(mass) * np.where(mass > 0, mass, 1.0)))[codes])
+
+
+def learns_noise(case: Case) -> bool:
+    """Return whether a Gaussian process learns its noise."""
+    return bool(case.value("optimizer", "lbfgs")) and bool(case.value("learn_noise", True))
 
 
 def targets_of(case: Case) -> np.ndarray:
@@ -316,7 +326,9 @@ def normalised(case: Case, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
     """Return targets as the process models them, their means and their scales."""
     if not case.value("normalize_y", True):
         return Y, np.zeros(Y.shape[1]), np.ones(Y.shape[1])
-    mean, spread = Y.mean(axis=0), Y.std(axis=0)
+    w = weights_of(case)
+    mean = np.average(Y, axis=0, weights=w)
+    spread = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=w))
     spread = np.where(spread > 10.0 * np.finfo(np.float64).eps * np.abs(mean), spread, 1.0)
     return (Y - mean) / spread, mean, spread
 
@@ -334,16 +346,17 @@ def posterior_is_the_textbooks(trial: Trial) -> None:
     K, cross, own = (
         kernels.of_instance(model.kernel_, A, B, case) for A, B in ((X, X), (new, X), (new, new))
     )
+    w = weights_of(case)
     Y, mean, spread = normalised(case, targets_of(case))
-    want = references.posterior(K, cross, own, Y, model.noise_)
+    want = references.posterior(K, cross, own, Y, model.noise_, w)
     error = matrix_error(trial, K, exact=False)
     slack = model_slack(trial, "predict", (K, cross), np.diag(own)).reshape(len(new), -1)
     got = trial.answered
     trial.near("the mean", got["predict"].reshape(slack.shape), want.mean * spread + mean, slack)
-    fit = references.ridge(K, Y, model.noise_)
+    fit = references.ridge(K, Y, model.noise_, w)
     between = apart(case, model, K, cross, np.diag(own))
     allowed = variance_slack(fit, cross, error, between)[:, None] * spread**2
-    if hopeless(case.n * error, model.noise_, None):
+    if hopeless(case.n * error, model.noise_, w):
         allowed = np.full_like(allowed, np.inf)
     variance = np.maximum(np.diag(want.covariance), 0.0)[:, None] * spread**2
     trial.near("the variance", got["std"].reshape(variance.shape) ** 2, variance, allowed)
@@ -352,7 +365,7 @@ def posterior_is_the_textbooks(trial: Trial) -> None:
     allowed = rounded + error * (
         0.5 * (np.abs(fit.a).sum(axis=0) ** 2).sum() + Y.shape[1] * np.abs(fit.shifted).sum()
     )
-    if hopeless(case.n * error, model.noise_, None):
+    if hopeless(case.n * error, model.noise_, w):
         return
     trial.near(
         "log p(y)",

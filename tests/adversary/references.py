@@ -242,13 +242,27 @@ class Posterior:
     likelihood: float
 
 
-def posterior(K: np.ndarray, cross: np.ndarray, new: np.ndarray, Y: np.ndarray, noise: float) -> Posterior:
-    """Return the exact Gaussian process's answers, Rasmussen and Williams 2006, algorithm 2.1."""
+def posterior(
+    K: np.ndarray,
+    cross: np.ndarray,
+    new: np.ndarray,
+    Y: np.ndarray,
+    noise: float,
+    w: np.ndarray | None = None,
+) -> Posterior:
+    """Return the exact Gaussian process's answers, Rasmussen and Williams 2006, algorithm 2.1.
+
+    A row of weight w has the noise noise/w: W^½KW^½ + noise·I is W^½(K + noise·W⁻¹)W^½. Weight 0 is no row.
+    """
+    counted = np.ones(len(K), bool) if w is None else w > 0
+    root = np.ones(int(counted.sum())) if w is None else np.sqrt(w[counted])
+    K, cross = root[:, None] * K[np.ix_(counted, counted)] * root, cross[:, counted] * root
+    Y = root[:, None] * Y[counted]
     values, vectors = la.eigh(K)
     values = np.maximum(values, 0.0) + noise
     rotated, half = vectors.T @ Y, cross @ vectors
     fit = -0.5 * float((rotated**2 / values[:, None]).sum())
-    size = 0.5 * Y.shape[1] * float(np.log(2.0 * np.pi * values).sum())
+    size = 0.5 * Y.shape[1] * float(np.log(2.0 * np.pi * values / root**2).sum())
     return Posterior(half @ (rotated / values[:, None]), new - (half / values) @ half.T, fit - size)
 
 

@@ -262,7 +262,7 @@ def test_a_time_limit_holds_for_reading_judging_and_both_fits(
 ) -> None:
     """By a clock that only reading and fits move; without time for a second fit the first model is saved."""
     now, limits = 1000.0, []
-    real_fit, real_rows = gm.TabularRegressor.fit, cli_app.training_rows
+    real_fit, real_rows = gm.TabularRegressor.fit, cli_app.rows_to_train
 
     def fit(self: gm.TabularRegressor, *arguments: Any) -> gm.TabularRegressor:
         nonlocal now
@@ -270,14 +270,14 @@ def test_a_time_limit_holds_for_reading_judging_and_both_fits(
         now += seconds[1]
         return real_fit(self.set_params(time_limit=None), *arguments)
 
-    def training_rows(*arguments: Any, **options: Any) -> Any:
+    def rows_to_train(*arguments: Any, **options: Any) -> Any:
         nonlocal now
         now += seconds[0]
         return real_rows(*arguments, **options)
 
     monkeypatch.setattr(time, "perf_counter", lambda: now)
     monkeypatch.setattr(gm.TabularRegressor, "fit", fit)
-    monkeypatch.setattr(cli_app, "training_rows", training_rows)
+    monkeypatch.setattr(cli_app, "rows_to_train", rows_to_train)
     table = write(REGRESSION, tmp_path / "t.csv")
     out = tmp_path / "m.gramian"
     arguments = ["fit", table, "--target", "price", *QUICK, "--out", out, "--time-limit", "100"]
