@@ -161,9 +161,9 @@ def usual(column: Column, name: str) -> Any:
         parts = [usual(part, name) for part in column.chunks] or [usual(pa.array([], kind), name)]
         return pa.chunked_array(parts)
     if pa.types.is_run_end_encoded(kind):
-        runs = pa.array(np.arange(len(column.values)))
-        places = pa.RunEndEncodedArray.from_arrays(column.run_ends, runs).slice(column.offset, len(column))
-        return usual(column.values, name).take(pa.compute.run_end_decode(places))
+        rows = np.arange(column.offset, column.offset + len(column))
+        runs = np.searchsorted(np.asarray(column.run_ends), rows, side="right")
+        return usual(column.values, name).take(pa.array(runs))
     if pa.types.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(column.indices, usual(column.dictionary, name))
     if pa.types.is_nested(kind):
