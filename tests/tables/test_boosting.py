@@ -21,12 +21,13 @@ from gramian.estimator.parameters import ResourceParameters
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
 from gramian.tables.boosting.boosted import UNSEEN, count_categories, join_groups
+from gramian.tables.effort import EFFORTS
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.training import boosting
-from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, TreeSetting, with_boosting
+from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, TreeSetting, bin_edges, with_boosting
 from gramian.tables.training.fit import LastFit
-from gramian.tables.training.gain import adds, mean_of
+from gramian.tables.training.gain import look, mean_of
 
 QUICK = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0, "n_jobs": 1}
 
@@ -69,6 +70,10 @@ def whole(n):
 
 
 def as_trees_see(X, codes, means):
+    X = X.copy()
+    for column, edges in bin_edges(X).items():  # more values are in 255 bins
+        assert len(edges) == 254
+        X[:, column] = (X[:, [column]] > edges).sum(axis=1)
     return np.column_stack([(codes + 1) % 4, X[:, [0, 4]], np.append(means, 0.0)[codes]])
 
 
@@ -405,16 +410,13 @@ def test_logistic_models_may_have_no_weight_beside_boosting():
 
 
 @pytest.mark.slow
-def test_it_joins_unless_the_effort_or_the_user_says_otherwise():
+def test_it_joins_unless_the_user_says_otherwise():
     X, y = steps(250)
-    joins = {"default": True, "best": True, "fast": False}
-    for effort, expected in joins.items():
+    for effort in EFFORTS:
         model = gm.TabularRegressor(effort=effort, **QUICK).fit(X, y)
-        assert hasattr(model.model_, "boosted_") == expected
+        assert hasattr(model.model_, "boosted_")
     model = gm.TabularRegressor(effort="best", include=(), **QUICK).fit(X, y)
     assert not hasattr(model.model_, "boosted_")
-    model = gm.TabularRegressor(effort="fast", include=("boosting",), **QUICK).fit(X, y)
-    assert hasattr(model.model_, "boosted_")
     few = gm.TabularRegressor(include=("boosting",), **QUICK).fit(X[:150], y[:150])
     assert not hasattr(few.model_, "boosted_")
 
@@ -497,7 +499,7 @@ def test_predictions_of_rows_by_models_without_them(n):
     )
 
 
-def test_what_a_model_adds_to_others_must_be_clear():
+def test_models_are_looked_at_by_what_they_add_to_those_before_them():
     rng = np.random.default_rng(0)
     y, held = rng.standard_normal(400), np.arange(400)
 
@@ -506,5 +508,8 @@ def test_what_a_model_adds_to_others_must_be_clear():
 
     good, noise = (y + 0.5 * rng.standard_normal(400))[:, None], rng.standard_normal((400, 1))
     others = 0.8 * (y + 0.5 * rng.standard_normal(400))[:, None]  # no multiple of it is better
-    assert adds(others, good, held, loss)
-    assert not adds(others, noise, held, loss)
+    gains = look(others, [noise, good, good], held, loss)
+    assert [helps for _, helps in gains] == [False, True, False]
+    share = np.linspace(0.0, 1.0, 10_001)
+    least = min(loss((1.0 - s) * others + s * good, held) for s in share)
+    assert gains[1][0].loss == pytest.approx(loss(others, held) - least, abs=1e-6)

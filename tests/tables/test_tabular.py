@@ -37,6 +37,7 @@ from gramian.tables.training import fit as tabular_fit
 from gramian.tables.training import logistic as tabular_logistic
 from gramian.tables.training import member as tabular_member
 from gramian.tables.training import spread as tabular_spread
+from gramian.tables.training.gain import Gain
 from gramian.tables.training.model_factory import ModelFactory
 
 #: Settings that are quick to compare.
@@ -345,21 +346,33 @@ def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> Non
         )
 
 
-@pytest.mark.parametrize("adds", [True, False])
-def test_beside_boosting_a_second_approximate_model_waits_for_the_first(monkeypatch: Any, adds: bool) -> None:
+@pytest.mark.parametrize(
+    ("gains", "n_members", "method"),
+    [((1, 1), 2, "exact"), ((1, 0), 1, "exact"), ((0, 0), 1, "multiresolution")],
+)
+def test_large_models_are_those_that_small_ones_speak_for(
+    monkeypatch: Any, gains: tuple[int, ...], n_members: int, method: str
+) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((600, 2))
     y = np.sin(8 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.3 * rng.standard_normal(600)
     asked, averaged = [], tabular_fit._average
-    monkeypatch.setattr(tabular_fit, "adds", lambda *given: asked.append(given) or adds)
+
+    def look(first: Any, others: Any, held: Any, loss: Any) -> list[tuple[Gain, bool]]:
+        asked.append([first.shape, *(each.shape for each in others)])
+        return [(Gain(float(gain), 0.5), bool(gain)) for gain in gains]
+
+    monkeypatch.setattr(tabular_fit, "look", look)
     monkeypatch.setattr(tabular_fit, "_average", lambda *given: asked.append(given[0]) or averaged(*given))
     monkeypatch.setattr(tabular_fit, "NEAR", 10.0)
-    monkeypatch.setattr(ModelFactory, "exact", lambda self: None)
-    quick = {**QUICK, "kernel": "auto", "include": ("boosting",)}
-    gm.TabularRegressor(**quick, memory_budget="40MB").fit(X, y)
-    (boosted, *_), members = asked
-    assert boosted.shape == (120, 1)
-    assert len(members) == (2 if adds else 1)
+    monkeypatch.setattr("gramian.tables.training.model_factory.EXACT_ROWS", 100)
+    quick = {**QUICK, "kernel": "auto", "metric": "diagonal", "include": ("boosting",)}
+    model = gm.TabularRegressor(**quick, memory_budget="40MB").fit(X, y)
+    shapes, members = asked
+    assert shapes == [(120, 1)] * 3
+    assert [each.model.plan.method for each in members] == [method] * n_members
+    assert model.contributions_.looks == tuple((float(gain), 0.5, bool(gain)) for gain in gains)
+    assert f"{sum(gains) or 'none'} of 2 fitted large" in " ".join(str(model.summary()).split())
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ Group: TypeAlias = "Sequence[int] | IntArray"
 #: Step of a finite difference, in standard deviations of a feature: wide enough for functions with kinks.
 STEP = 0.1
 #: Evaluations by switching values, at most, and rows at which gradients are taken at least.
-EVALUATIONS, LEAST_GRADIENTS = 40_000, 100
+EVALUATIONS, LEAST_GRADIENTS = 16_000, 100
 
 #: Bytes of changed rows that a function is given at a time: few at a time cost more in calls than in sums.
 BATCH_BYTES = 1 << 23

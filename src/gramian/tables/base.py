@@ -104,7 +104,7 @@ class TabularModel(TableServer, KernelEstimator):
         began = time.perf_counter()
         one_of("scaling", self.scaling, HOWS)
         one_of("effort", self.effort, tuple(EFFORTS))
-        with_boosting(self.include, self._effort)
+        with_boosting(self.include)
         self._kernels()
         self._forms()
         parse_bytes(self.memory_budget)
@@ -314,7 +314,7 @@ class TabularModel(TableServer, KernelEstimator):
         near = near[: 2 if self._effort.mean else 1]
         seed, labelled = seed_for_sklearn(rng), LabelledRows(source, targets, weights)
         resources = ResourceParameters(parse_bytes(self.memory_budget), self._engine())
-        effort = replace(self._effort, boosting=with_boosting(self.include, self._effort))
+        effort = replace(self._effort, boosting=with_boosting(self.include))
         with shown_phases(self.verbose) as phases:
             fit = last_fit(
                 [

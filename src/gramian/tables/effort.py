@@ -15,7 +15,8 @@ class TableEffort:
     search_rows : rows that each round of the search fits; rounds, round_rows : most rounds that refine the
     metric on more rows, and how many rows these fit in a regression and in a classification; mean : whether
     the mean with a kernel of the other norm is tried; exact : whether models of more rows than one
-    factorisation takes are exact; boosting : whether boosting is tried if the user does not say.
+    factorisation takes are exact; boosting : whether boosting is tried; logistic : whether logistic models
+    are fitted beside exact models of classes.
     """
 
     search_rows: tuple[int, ...]
@@ -23,24 +24,25 @@ class TableEffort:
     round_rows: tuple[int, int]
     mean: bool
     exact: bool
-    boosting: bool = False
+    boosting: bool = True
+    logistic: bool = True
 
 
 #: The numbers are chosen by hand.
 EFFORTS = {
-    "fast": TableEffort((400,), 1, (3_000, 3_000), mean=False, exact=False),
-    "default": TableEffort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True, boosting=True),
-    "best": TableEffort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True, boosting=True),
+    "fast": TableEffort((400,), 1, (3_000, 3_000), mean=False, exact=False, logistic=False),
+    "default": TableEffort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True),
+    "best": TableEffort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True),
 }
 DEFAULT = "default"
-#: What may join the kernel models, and the word for what the effort says of it.
+#: What may join the kernel models, and the word for all of it.
 BOOSTING, AUTO = "boosting", "auto"
 
 
-def with_boosting(include: object, effort: TableEffort) -> bool:
+def with_boosting(include: object) -> bool:
     """Return whether boosting is tried; raise unless ``include`` is "auto" or names nothing but boosting."""
     if isinstance(include, str) and include == AUTO:
-        return effort.boosting
+        return True
     if isinstance(include, str) or not isinstance(include, Sequence) or set(include) - {BOOSTING}:
         raise InputError(
             f"include={include!r} must be '{AUTO}', ('{BOOSTING}',), or () for kernel models alone."

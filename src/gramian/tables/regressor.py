@@ -85,14 +85,14 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         logarithmic errors do, predictions are g⁻¹ as it is, near the median.
     effort : {"fast", "default", "best"}, default="default"
         How long to look for the best model. "fast" searches on fewer rows, refines the metric once, takes no
-        mean of two kernels and no boosting, and leaves models of more than 2,500 rows approximate; "best"
-        refines the metric longer.
+        mean of two kernels, and leaves models of more than 2,500 rows approximate; "best" refines the metric
+        longer.
     include : "auto" or tuple of str, default="auto"
         What may join the kernel models. ("boosting",) is scikit-learn's gradient boosting, with 200 rows or
         more: a mean with the kernel models, weighted by values of rows that neither has seen (five folds, or
         beyond 7,500 rows the held-out ones). It is left out if it lowers their loss by less than the standard
-        error of the difference. "auto" is the same, but nothing with ``effort="fast"``; () means kernel
-        models alone.
+        error of the difference, and kernel models of all rows are fitted only where small ones lower its loss
+        by 0.2 % or more (``contributions_.looks``). "auto" is the same; () means kernel models alone.
     categorical : list of names or places, or mask, default=None
         Numeric columns to treat as categories. Text is categorical anyway.
     missing : list or None, default=None

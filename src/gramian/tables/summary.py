@@ -101,6 +101,11 @@ def _contributed(model: BaseEstimator) -> Iterator[Fact]:
         else ""
     )
     yield "contributions", f"held-out {name}: {losses}; boosting {said}, it lowers it by {lowered}{alone}"
+    if parts.looks:
+        texts = (f"{gain:.2g} ± {error:.2g}" for gain, error, _ in parts.looks)
+        large = sum(helps for *_, helps in parts.looks)
+        found = f"small kernel models lowered the loss of boosting by {', then '.join(texts)}"
+        yield "look before the fit", f"{found}; {large or 'none'} of {len(parts.looks)} fitted large"
 
 
 def column_facts(columns: TableColumns) -> Iterator[Fact]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -118,6 +118,17 @@ class Trees:
             np.array(outputs, np.intp),
             np.concatenate(starts),
         )
+
+    def of_bins(self, edges: dict[int, Float64Array]) -> Self:
+        """Return the trees for rows whose values in some columns these trees know by the numbers of bins.
+
+        edges : by column, ascending: a value in bin b is above edges[b − 1] and at most edges[b].
+        """
+        numbers = self.numbers.copy()
+        for column, own in edges.items():
+            at = self.columns == column
+            numbers[at] = own[np.floor(numbers[at]).astype(np.intp)]
+        return replace(self, numbers=numbers)
 
     @classmethod
     def none(cls) -> Self:

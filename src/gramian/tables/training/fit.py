@@ -17,6 +17,7 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import PROGRESS, MetricLearningSettings, Round, learn_metric
+from gramian.ridge.model import KernelModel
 from gramian.ridge.ridge import KernelRidge
 from gramian.search import Limits, Trial, search
 from gramian.tables.boosting.boosted import Boosted
@@ -25,7 +26,7 @@ from gramian.tables.importance.permutation import HeldOutModel
 from gramian.tables.importance.unseen import BoostedUnseen
 from gramian.tables.ridge_mean import RidgeMean, ridge_estimator
 from gramian.tables.training.boosting import LEAST_ROWS, with_boosting
-from gramian.tables.training.gain import Gain, HeldLoss, adds, mean_of
+from gramian.tables.training.gain import Gain, HeldLoss, look, mean_of
 from gramian.tables.training.member import (
     Member,
     all_in_time,
@@ -79,6 +80,7 @@ class LastFit:
     boosted_unseen: BoostedUnseen | None = None
     share: float = 0.0
     contributions: Contributions | None = None
+    looks: tuple[tuple[float, float, bool], ...] = ()
     source: Any = None
 
     def judged(
@@ -121,7 +123,7 @@ class LastFit:
         share, both = mean_of(self.values, other, self.held, loss)
         gain = Gain.of_values(self.values, both, self.held, loss)
         kernel, boosting, mix = (loss(values, self.held) for values in (self.values, other, both))
-        parts = Contributions(kernel, boosting, mix, gain.error, share >= LEAST_SHARE)
+        parts = Contributions(kernel, boosting, mix, gain.error, share >= LEAST_SHARE, self.looks)
         if not parts.kept:
             return replace(self, boosted=None, contributions=parts)
         if parts.boosting_alone:
@@ -163,7 +165,7 @@ class LastFit:
             ]
             gain = Gain.of_rows(each[0], each[2], weights)
             kernel, boosting, both = (float(np.average(losses, weights=weights)) for losses in each)
-            contributions = Contributions(kernel, boosting, both, gain.error, gain.clear)
+            contributions = Contributions(kernel, boosting, both, gain.error, gain.clear, self.looks)
             if gain.clear:
                 found = Calibration(0.0, boosting=1.0) if contributions.boosting_alone else joint
                 boosted = self.boosted
@@ -220,6 +222,7 @@ def last_fit(
         labelled = LabelledRows(rows.source, np.asarray(rows.targets.values), rows.weights)
         trees = with_boosting(labelled, groups, given.classifies, held, holdout, whole, until, rng)
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
+    looks = tuple[tuple[float, float, bool], ...]()
     if pace.limited:
         measure_pace(factories[0], rest, pace)
     if learn and len(held) and not pace.over:
@@ -230,17 +233,25 @@ def last_fit(
         ]
         short = pace.part(ROUNDS_TIME)
 
-        def learned(j: int) -> tuple[ModelFactory, tuple[Round, ...]]:
-            factory, rounds = _rounds(single[j], held, rest, loss, switched, seeds[j], short)
-            return replace(factory, resources=whole, phases=given.phases), rounds
+        def learned(j: int) -> tuple[ModelFactory, tuple[Round, ...], Float64Array | None]:
+            factory, rounds, values = _rounds(single[j], held, rest, loss, switched, seeds[j], short)
+            return replace(factory, resources=whole, phases=given.phases), rounds, values
 
         given.phases("metric and bandwidth")
         found = whole.engine.map(learned, range(len(factories)))
-        factories, rounds = [each[0] for each in found], [each[1] for each in found]
-        errors = [min((r.error for r in each), default=math.inf) for each in rounds]
+        errors = [min((r.error for r in each), default=math.inf) for _, each, _ in found]
         order = np.argsort(errors, kind="stable").tolist()
-        order = [j for j in order if errors[j] <= NEAR * min(errors)] or order[:1]
-        factories, rounds = [factories[j] for j in order], [rounds[j] for j in order]
+        found = [found[j] for j in order if errors[j] <= NEAR * min(errors)] or [found[order[0]]]
+        small = [values for *_, values in found if values is not None]
+        if trees is not None and len(small) == len(found):
+            others = _decisions(trees[1], given.classifies)[held]
+            looked = look(others, small, held, loss)
+            looks = tuple((gain.loss, gain.error, helps) for gain, helps in looked)
+            found = [each for each, (*_, helps) in zip(found, looks, strict=True) if helps] or found[:1]
+            if not any(helps for *_, helps in looks):
+                effort = replace(given.effort, exact=False, logistic=False)
+                found = [(replace(each, effort=effort), own, values) for each, own, values in found]
+        factories, rounds = [each for each, *_ in found], [own for _, own, _ in found]
     if not len(held) or pace.over or not all_in_time(factories, rest, pace):
         factories, rounds = factories[:1], rounds[:1]
 
@@ -249,28 +260,21 @@ def last_fit(
 
     # A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
     # some of their steps do not run in parallel. If memory holds only one exact model, a second one would
-    # take as long again; an approximate one gives more than half of its benefit. Beside boosting a second
-    # approximate model waits for the first, and is left out if that one adds nothing.
+    # take as long again; an approximate one gives more than half of its benefit.
     half = whole.memory_bytes // 2
     halves = [replace(each.under(memory_bytes=half), phases=silent) for each in factories]
-    approximate = factories[0].exact() is None
-    if len(factories) > 1 and not (trees and approximate) and all(map(_as_large, halves, factories)):
+    if len(factories) > 1 and all(map(_as_large, halves, factories)):
         given.phases("two models")
         members = whole.engine.map(member, halves)
     else:
         members = [member(factories[0], pace.part(FIRST_TIME) if len(factories) > 1 else pace)]
-        first = members[0]
-        alone, others = first.model.plan.method == "exact", None
-        if trees is not None and approximate:
-            others = _decisions(trees[1], given.classifies)[first.held]
-        if others is not None and not adds(others, first.values, first.held, loss):
-            factories, rounds = factories[:1], rounds[:1]
+        alone = members[0].model.plan.method == "exact"
         for factory in factories[1:]:
             members.append(stream_model(factory, held, rest, loss, pace) if alone else member(factory))
     for j, (each, own) in enumerate(zip(members, rounds, strict=True)):
         setup = each.parameters.setup.within(whole.memory_bytes)
         members[j] = replace(each, rounds=own, parameters=replace(each.parameters, setup=setup))
-    fit = replace(_average(members, held, loss), source=rows.source)
+    fit = replace(_average(members, held, loss), source=rows.source, looks=looks)
     if trees is not None:
         fit = fit.beside(*trees)
         return fit if given.classifies else fit.mixed(loss)
@@ -299,27 +303,40 @@ def _rounds(
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
     pace: Pace,
-) -> tuple[ModelFactory, tuple[Round, ...]]:
-    """Return the factory with the metric and bandwidth learned in some rounds, and these rounds."""
+) -> tuple[ModelFactory, tuple[Round, ...], Float64Array | None]:
+    """Return the factory with the metric and bandwidth learned in some rounds, and these rounds.
+
+    Last come the values of the held-out rows by the best of the small models, None if there was no model.
+    """
     most, d = factory.effort.round_rows[factory.classifies], factory.rows.source.shape[1]
     most = min(most, factory.resources.memory_bytes // (ROUND_BYTES * d))
     drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
     found_sizes = for_rounds(factory, drawn)
     if found_sizes is None:
-        return factory, ()
+        return factory, (), None
     factory, small = found_sizes
     if pace.limited:
         count = rows_in_share(factory, small, drawn, pace)
         if count < LEAST_ROUND_ROWS:
-            return factory, ()
+            return factory, (), None
         if count < len(drawn):
             drawn = factory.drawn(drawn, count, rng)
             fewer = for_rounds(factory, drawn)
             small = small if fewer is None else fewer[1]
     form = "diagonal" if factory.point.metric.matrix is None else "full"
+    least, values = math.inf, None
+
+    def error_of(model: KernelModel) -> float:
+        nonlocal least, values
+        own = factory.values(model, held)
+        error = loss(own, held)
+        if error < least:
+            least, values = error, own
+        return error
+
     learner = Rounds(
         lambda metric: factory.fit(factory.parameters(small, metric), drawn),
-        lambda model: loss(factory.values(model, held), held),
+        error_of,
         factory.rows.source.take(drawn[rng.permutation(len(drawn))]),
         form,
         switched,
@@ -333,7 +350,7 @@ def _rounds(
     best = Trial(factory, min(each.error for each in found.rounds), None)
 
     def judge(rows: IntArray, other: ModelFactory) -> tuple[float, None]:
-        return loss(other.values(other.fit(other.parameters(small), rows), held), held), None
+        return error_of(other.fit(other.parameters(small), rows)), None
 
     limits = Limits(until=pace.until, enough=enough(factory), patience=1, progress=PROGRESS)
     for factor in BANDWIDTH_FACTORS:
@@ -341,8 +358,8 @@ def _rounds(
         others = [replace(factory, point=replace(factory.point, bandwidth=each)) for each in bandwidths]
         tried = search(drawn, [others], judge, limits, start=best)
         if tried.best is not best and tried.best is not None:
-            return tried.best.candidate, found.rounds
-    return factory, found.rounds
+            return tried.best.candidate, found.rounds, values
+    return factory, found.rounds, values
 
 
 def _average(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from gramian._typing import Float64Array, IntArray
+from gramian.tables.boosting.contributions import LEAST_GAIN
 
 #: Parts of the held-out rows that are left out in turn. Chosen by hand.
 PARTS = 20
@@ -76,11 +77,24 @@ def mean_of(
     return share, (1.0 - share) * first + share * second
 
 
-def adds(first: Float64Array, second: Float64Array, held: IntArray, loss: HeldLoss) -> bool:
-    """Return whether the best mean with the second values has a clearly lower loss than the first alone."""
-    first = first.reshape(second.shape)
-    share = _best_share(first, second, held, loss)
-    return Gain.of_values(first, (1.0 - share) * first + share * second, held, loss).clear
+def look(
+    first: Float64Array, others: Sequence[Float64Array], held: IntArray, loss: HeldLoss
+) -> list[tuple[Gain, bool]]:
+    """Return by how much each of the other values lowers the loss of the best mean of those before it.
+
+    True beside the gain says that this is LEAST_GAIN of the loss or more; values that lower it by less are in
+    no mean that follows.
+    """
+    found = []
+    for values in others:
+        before = first.reshape(values.shape)
+        share = _best_share(before, values, held, loss)
+        mean = (1.0 - share) * before + share * values
+        gain = Gain.of_values(before, mean, held, loss)
+        found.append((gain, gain.loss > LEAST_GAIN * loss(before, held)))
+        if found[-1][1]:
+            first = mean
+    return found
 
 
 def _best_share(first: Float64Array, second: Float64Array, held: IntArray, loss: HeldLoss) -> float:

@@ -92,7 +92,7 @@ def with_logistic(
         held, values = counted, left_out(models.fit(alpha), places)
         if unseen is not None and models.coefficients is not None:
             unseen = unseen.of_folds(counted, tuple(folds), models.coefficients, models.offsets)
-    if not factory.classifies or _work(signs, len(places)) > MOST_WORK:
+    if not factory.classifies or not factory.effort.logistic or _work(signs, len(places)) > MOST_WORK:
         return held, values, None, unseen
     part = _part(kernel, 0.5 * (1.0 + signs), weights, places, QUARTER * alpha)
     return held, values, part, None if unseen is None else unseen.beside(counted, *part.folds)
