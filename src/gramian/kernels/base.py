@@ -27,6 +27,7 @@ from gramian.kernels.columns import (
     check_block,
     float_type,
 )
+from gramian.kernels.compiled import part_of_block
 
 #: Rows of one task, which the evaluator cuts into tiles. Chosen by hand.
 CHUNK_ROWS = 1024
@@ -89,11 +90,13 @@ class Kernel(ABC):
         work = float_type(X, points) if dtype is None else np.dtype(dtype)
         if work not in (np.float32, np.float64):
             raise InputError(f"dtype={dtype!r} is not a tile type. Give 'float32' or 'float64'.")
-        columns = self.against(points, work)
         out = np.empty((X.shape[0], points.shape[0]), work)
+        with part_of_block(*out.shape):
+            columns = self.against(points, work)
 
         def fill(rows: slice) -> None:
-            columns.into(X[rows], out[rows])
+            with part_of_block(*out.shape):
+                columns.into(X[rows], out[rows])
 
         tiles = row_slices(X.shape[0], CHUNK_ROWS)
         Engine(n_jobs).run(fill, tiles)
@@ -119,11 +122,14 @@ class Kernel(ABC):
                 f"shape ({points.shape[0]},) or ({points.shape[0]}, columns)."
             )
         work = float_type(X, points)
-        columns = self.against(points, work)
+        shape = X.shape[0], points.shape[0]
+        with part_of_block(*shape):
+            columns = self.against(points, work)
         out = np.empty((X.shape[0], *V.shape[1:]), np.result_type(work, V.dtype))
 
         def fill(rows: slice) -> None:
-            out[rows] = columns(X[rows]) @ V
+            with part_of_block(*shape):
+                out[rows] = columns(X[rows]) @ V
 
         Engine(n_jobs).run(fill, row_slices(len(out), tile_rows(points.shape[0], work.itemsize)))
         return out
