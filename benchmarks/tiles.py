@@ -38,25 +38,24 @@ def seconds(function: Callable[[], object], threads: int) -> float:
 
 def one_pass(kernel: gm.Kernel, X: np.ndarray, Z: np.ndarray, threads: int) -> None:
     """All entries of k(X, Z), a chunk at a time, none of them kept."""
-    with compiled.part_of_block(len(X), len(Z)):
-        columns = kernel.against(Z, X.dtype)
+    columns = kernel.against(Z, X.dtype)
     rows = tile_rows(len(Z), X.itemsize)
 
     def fill(chunk: slice) -> None:
         tile = np.empty((rows, len(Z)), X.dtype)
-        with compiled.part_of_block(len(X), len(Z)):
-            for part in row_slices(chunk.stop - chunk.start, rows):
-                piece = X[chunk.start + part.start : chunk.start + part.stop]
-                columns.into(piece, tile[: len(piece)])
+        for part in row_slices(chunk.stop - chunk.start, rows):
+            piece = X[chunk.start + part.start : chunk.start + part.stop]
+            columns.into(piece, tile[: len(piece)])
 
-    Engine(threads).run(fill, row_slices(len(X), 4 * CHUNK_ROWS))
+    with compiled.part_of_block(len(X), len(Z)):
+        Engine(threads).run(fill, row_slices(len(X), 4 * CHUNK_ROWS))
 
 
 def by(least: int, work: Callable[[], object]) -> None:
     """Do work with compiled loops for blocks of at least so many numbers."""
-    before, compiled.LEAST_NUMBERS = compiled.LEAST_NUMBERS, least
+    before, compiled.LEAST_ENTRIES = compiled.LEAST_ENTRIES, least
     work()
-    compiled.LEAST_NUMBERS = before
+    compiled.LEAST_ENTRIES = before
 
 
 def measure(name: str, dtype: Any, args: argparse.Namespace) -> str:

@@ -160,13 +160,13 @@ def exponential(t: Array) -> None:
 
 
 @compiled
-def matern(t: Array, factor: float, linear: float, square: float) -> None:
-    """Replace each t by (1 + linear·s + square·s²) exp(−s), s = √(factor·t)."""
+def matern(t: Array, factor: float, square: float) -> None:
+    """Replace each t by (1 + s + square·s²) exp(−s), s = √(factor·t)."""
     one = t.dtype.type(1)
     for i in range(t.size):
         s = np.sqrt(t[i] * factor)
         value = exp(-s)
-        t[i] = value * fma(fma(square, s, linear), s, one) if value != 0 else value
+        t[i] = value * fma(fma(square, s, one), s, one) if value != 0 else value
 
 
 @compiled

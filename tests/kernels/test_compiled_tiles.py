@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from scipy.spatial.distance import cdist
 import gramian as gm
 from gramian.kernels import Kernel, PoweredExponential, compiled
 from gramian.kernels.cityblock import CityblockColumns
+from gramian.operators import KernelOperator
 
 needs_numba = pytest.mark.skipif(not compiled.available(), reason="numba is not installed")
 types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -35,8 +35,10 @@ KERNELS = [
 
 
 @pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "LEAST_COLUMNS", 0)
+def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(compiled, "LEAST_ENTRIES", 0)
+    with compiled.part_of_block(1, 1):
+        yield
 
 
 def rows(n: int, dtype: type, seed: int = 0) -> np.ndarray:
@@ -64,17 +66,17 @@ def test_exponentials_are_accurate(dtype: type, least: float, error: float) -> N
 @needs_numba
 @types
 @pytest.mark.parametrize("name", MAPS)
+@pytest.mark.usefixtures("always")
 def test_maps_agree_with_numpy(name: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     info = np.finfo(dtype)
     odd = [0, info.smallest_subnormal, info.tiny, info.tiny / 3, 1, 69, 4761, info.max, np.inf, np.nan]
     t = np.concatenate([odd, np.geomspace(info.tiny, 1e6, 2000)]).astype(dtype)
     t = -t if name == "exp" else t
     by_numpy, by_loop = t.copy(), t.copy()
-    with np.errstate(over="ignore"):
-        monkeypatch.setattr(compiled, "LEAST_COLUMNS", 10**9)
+    MAPS[name](by_loop)
+    with np.errstate(over="ignore"), monkeypatch.context() as patch:
+        patch.setattr(compiled, "compiles", lambda: False)
         MAPS[name](by_numpy)
-        monkeypatch.setattr(compiled, "LEAST_COLUMNS", 0)
-        MAPS[name](by_loop)
     np.testing.assert_allclose(by_loop, by_numpy, rtol=0, atol=4 * info.eps)
     # A number has the same bits wherever it stands, in a vector, a remainder or a tile with gaps.
     for k in range(1, 12):
@@ -93,7 +95,7 @@ def test_kernels_agree_with_numpy(kernel: Kernel, dtype: type, monkeypatch: pyte
     X, Z = rows(150, dtype), rows(90, dtype, 1)
     X[:9], X[9:12], X[12] = Z[:9], 1e4 * Z[:3], np.finfo(dtype).max / 8
     expected = kernel(X, Z)
-    monkeypatch.setattr(compiled, "LEAST_COLUMNS", 0)
+    monkeypatch.setattr(compiled, "LEAST_ENTRIES", 0)
     found = kernel(X, Z)
     np.testing.assert_allclose(found, expected, rtol=0, atol=4e-7 if dtype is np.float32 else 2e-15)
     np.testing.assert_array_equal(kernel(X, Z, n_jobs=2), found)
@@ -126,54 +128,51 @@ def test_lengthscales_beyond_float32(lengthscale: float) -> None:
     np.testing.assert_allclose(gm.Laplacian(lengthscale)(X, X.copy()), truth, atol=1e-6)
 
 
-@needs_numba
 def test_loops_serve_large_problems_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "LEAST_COLUMNS", 40)
-    monkeypatch.setattr(compiled, "LEAST_NUMBERS", 1500)
-    assert [compiled.compiles(m) for m in (39, 40)] == [False, True]
-    calls: list[str] = []
-    run = compiled.run
-    monkeypatch.setattr(compiled, "run", lambda name, *given: (calls.append(name), run(name, *given)))
+    monkeypatch.setattr(compiled, "LEAST_ENTRIES", 1500)
+    loaded: list[int] = []
+    monkeypatch.setattr(compiled, "compiled_loops", lambda: loaded.append(1))
     X = rows(60, np.float64)
-    gm.Gaussian()(X[:10], X[:39])
-    assert not calls
-    gm.Gaussian()(X[:1], X)
-    assert calls == ["exponential"]
-    gm.Laplacian()(X, X[:25])  # 1,500 numbers
-    gm.Laplacian().matvec(X, X[:25], np.ones(25))
-    assert calls == ["exponential", *["cityblock", "exponential"] * 2]
-    gm.Laplacian()(X, X[:24])
-    assert len(calls) == 5
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    kernel, v = gm.Laplacian(), np.ones(24)
+    for n_jobs in (1, 2):
+        kernel(X, X[:24], n_jobs=n_jobs)
+        kernel.matvec(X, X[:24], v, n_jobs=n_jobs)
+        KernelOperator(kernel, X[:38], n_jobs=n_jobs) @ np.ones(38)
+        assert not loaded
+        for many in (
+            lambda: kernel(X, X[:25], n_jobs=n_jobs),  # noqa: B023
+            lambda: kernel.matvec(X, X[:25], np.ones(25), n_jobs=n_jobs),  # noqa: B023
+            lambda: KernelOperator(kernel, X[:39], n_jobs=n_jobs) @ np.ones(39),  # noqa: B023
+        ):
+            many()
+            assert loaded
+            loaded.clear()
+    kernel(X[:2], X[:2])
+    assert not loaded
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("reason", ["switched off", "not to be imported"])
+def test_without_loops_numpy_answers(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = rows(60, np.float32)
+    expected = gm.Laplacian().against(X)(X)
+    if reason == "switched off":
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    else:  # as without numba, and as with one that does not fit NumPy
+        monkeypatch.delattr("gramian._loops", raising=False)
+        monkeypatch.setitem(sys.modules, "gramian._loops", None)
     for function in (compiled.available, compiled.compiled_loops):
         function.cache_clear()
     try:
-        columns = pickle.loads(pickle.dumps(gm.Laplacian().against(X)))
-        assert not compiled.compiles(10**6)
-        assert columns(X).shape == (60, 60)
-        assert len(calls) == 5
+        assert not compiled.compiles()
+        np.testing.assert_allclose(gm.Laplacian().against(X)(X), expected, atol=1e-6)
     finally:
         for function in (compiled.available, compiled.compiled_loops):
             function.cache_clear()
 
 
 @needs_numba
-def test_evaluators_with_loops_serve_where_numba_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = rows(60, np.float32)
-    monkeypatch.setattr(compiled, "LEAST_COLUMNS", 0)
-    columns = gm.Laplacian().against(X)
-    found = columns(X)
-    # As without numba, and as with one that does not fit NumPy.
-    monkeypatch.delattr("gramian._loops")
-    monkeypatch.setitem(sys.modules, "gramian._loops", None)
-    compiled.compiled_loops.cache_clear()
-    try:
-        np.testing.assert_allclose(pickle.loads(pickle.dumps(columns))(X), found, atol=1e-6)
-    finally:
-        compiled.compiled_loops.cache_clear()
-
-
-@needs_numba
+@pytest.mark.usefixtures("always")
 def test_no_cache_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     from gramian import _loops as loops
 
@@ -193,7 +192,6 @@ def test_no_cache_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
         t += 1
 
     monkeypatch.setattr(loops, "exponential", loop)
-    monkeypatch.setattr(compiled, "LEAST_COLUMNS", 0)
     t = np.zeros((2, 3))
     compiled.exp_in_place(t)
     np.testing.assert_array_equal(t, 1.0)

@@ -90,16 +90,15 @@ class Kernel(ABC):
         work = float_type(X, points) if dtype is None else np.dtype(dtype)
         if work not in (np.float32, np.float64):
             raise InputError(f"dtype={dtype!r} is not a tile type. Give 'float32' or 'float64'.")
+        columns = self.against(points, work)
         out = np.empty((X.shape[0], points.shape[0]), work)
-        with part_of_block(*out.shape):
-            columns = self.against(points, work)
 
         def fill(rows: slice) -> None:
-            with part_of_block(*out.shape):
-                columns.into(X[rows], out[rows])
+            columns.into(X[rows], out[rows])
 
         tiles = row_slices(X.shape[0], CHUNK_ROWS)
-        Engine(n_jobs).run(fill, tiles)
+        with part_of_block(*out.shape):
+            Engine(n_jobs).run(fill, tiles)
         if other is None:
             np.fill_diagonal(out, self.diagonal(X))
         return out
@@ -122,16 +121,14 @@ class Kernel(ABC):
                 f"shape ({points.shape[0]},) or ({points.shape[0]}, columns)."
             )
         work = float_type(X, points)
-        shape = X.shape[0], points.shape[0]
-        with part_of_block(*shape):
-            columns = self.against(points, work)
+        columns = self.against(points, work)
         out = np.empty((X.shape[0], *V.shape[1:]), np.result_type(work, V.dtype))
 
         def fill(rows: slice) -> None:
-            with part_of_block(*shape):
-                out[rows] = columns(X[rows]) @ V
+            out[rows] = columns(X[rows]) @ V
 
-        Engine(n_jobs).run(fill, row_slices(len(out), tile_rows(points.shape[0], work.itemsize)))
+        with part_of_block(len(out), columns.n_columns):
+            Engine(n_jobs).run(fill, row_slices(len(out), tile_rows(points.shape[0], work.itemsize)))
         return out
 
     def __add__(self, other: Kernel) -> Kernel:

@@ -12,7 +12,7 @@ from gramian._numerics import entry_tolerance, unit_roundoff
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.kernels.columns import Columns, ElementMap, dense
-from gramian.kernels.compiled import cityblock, compiled_loops, compiles
+from gramian.kernels.compiled import cityblock, compiles
 
 #: A feature with at most this many values among the points is computed by a product, which is then faster
 #: (``benchmarks/cityblock.py`` measures it).
@@ -58,17 +58,14 @@ class CityblockColumns(Columns):
         self._elementwise = elementwise
         points = np.asarray(dense(Z), np.float64)
         inverse = np.broadcast_to(1.0 / lengthscale, (points.shape[1],)).astype(np.float64)
-        self._compiled = compiles(self.n_columns)
-        self._few = None if exact or self._compiled else _few_values(points, inverse)
+        self._few = None if exact else _few_values(points, inverse)
         several = np.setdiff1d(np.arange(points.shape[1]), [] if self._few is None else self._few.features)
         self._several = several if len(several) < points.shape[1] else None
         # float32 numbers stay what they are, if the inverse lengthscales leave room for products.
-        narrow = self._compiled and self.dtype == Z.dtype == np.float32
-        narrow = narrow and bool((np.abs(np.log(inverse)) < _NARROW).all())
-        kept = points if self._several is None else points[:, several]
-        self._points: FloatArray = np.array(kept.T, self.dtype if narrow else np.float64, order="C")
+        narrow = self.dtype == Z.dtype == np.float32 and bool((np.abs(np.log(inverse)) < _NARROW).all())
+        self._points: FloatArray = np.array(points.T, self.dtype if narrow else np.float64, order="C")
         # A single number for all features is cheaper than a weight for each.
-        self._inverse = 1.0 / lengthscale if lengthscale.size == 1 else inverse[several]
+        self._inverse = 1.0 / lengthscale if lengthscale.size == 1 else inverse
 
     @property
     def nbytes(self) -> int:
@@ -80,28 +77,33 @@ class CityblockColumns(Columns):
         for rows in row_slices(X.shape[0], tile_rows(width, 8)):
             tile, part = out[rows], dense(X[rows])
             with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
-                # It may have been pickled where there is a numba.
-                if self._compiled and compiled_loops() is not None:
+                if compiles():
                     cityblock(part, self._points, self._inverse, tile)
                 else:
                     tile[...] = self._distances(part.astype(np.float64, copy=False))
             self._elementwise(tile)
 
     def _distances(self, X: Float64Array) -> Float64Array:
-        if self._few is None:
-            return self._by_differences(X)
-        found = self._few.distances(X)
-        if len(self._points):
-            found += self._by_differences(X[:, self._several])
+        few, several = self._few, self._several
+        if few is None or several is None:
+            return _by_differences(X, self._points, self._inverse)
+        found = few.distances(X)
+        if several.size:
+            inverse = self._inverse if self._inverse.size == 1 else self._inverse[several]
+            found += _by_differences(X[:, several], self._points[several], inverse)
         return found
 
-    def _by_differences(self, X: Float64Array) -> Float64Array:
-        # Scaling after the differences keeps the digits of data far from the origin.
-        if self._inverse.size == 1:
-            found = cdist(X, self._points.T, "cityblock")
-            found *= self._inverse
-            return found
-        return cdist(X, self._points.T, "cityblock", w=self._inverse)
+
+def _by_differences(X: Float64Array, Z: FloatArray, inverse: FloatArray) -> Float64Array:
+    """Return the distances of rows X (n, d) and columns Z (d, m) in float64.
+
+    Scaling after the differences keeps the digits of data far from the origin.
+    """
+    if inverse.size == 1:
+        found = cdist(X, Z.T, "cityblock")
+        found *= inverse
+        return found
+    return cdist(X, Z.T, "cityblock", w=inverse)
 
 
 @dataclass(frozen=True, slots=True)

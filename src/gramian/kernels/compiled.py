@@ -19,9 +19,9 @@ import numpy as np
 
 from gramian._typing import Array, FloatArray
 
-#: Columns of a tile, and numbers of a whole block, from which compiled loops are used. Their saving, 1 to 30
-#: nanoseconds a number (``benchmarks/tiles.py``), then soon exceeds the time that numba's import takes.
-LEAST_COLUMNS, LEAST_NUMBERS = 2000, 50_000_000
+#: Entries of a block, or of a product with one, from which compiled loops are used. They save 1 to 30
+#: nanoseconds an entry (``benchmarks/tiles.py``), and must save more than numba's import takes.
+LEAST_ENTRIES = 50_000_000
 #: Exponents under which an exponential is 0, by the bytes of a number: products of such a value with
 #: coefficients would soon be subnormal. :mod:`gramian._loops` repeats them.
 _LEAST_EXPONENT = {4: -69.0, 8: -650.0}
@@ -37,17 +37,17 @@ def available() -> bool:
 
 @contextmanager
 def part_of_block(n_rows: int, n_columns: int) -> Iterator[None]:
-    """Use compiled loops for all tiles of a block with many numbers, in this thread."""
-    before = _large.set(n_rows * n_columns >= LEAST_NUMBERS)
+    """Use compiled loops in the body for all tiles of a block, in every thread, if it has many entries."""
+    before = _large.set(n_rows * n_columns >= LEAST_ENTRIES)
     try:
         yield
     finally:
         _large.reset(before)
 
 
-def compiles(n_columns: int) -> bool:
-    """Return whether tiles with so many columns are computed by compiled loops."""
-    return (n_columns >= LEAST_COLUMNS or _large.get()) and compiled_loops() is not None
+def compiles() -> bool:
+    """Return whether the tiles of the block at hand are computed by compiled loops."""
+    return _large.get() and compiled_loops() is not None
 
 
 @cache
@@ -74,7 +74,7 @@ def run(name: str, *arguments: object) -> None:
 
 def map_by_loop(name: str, t: FloatArray, *numbers: float) -> bool:
     """Replace the numbers of a tile by a compiled loop; return False, so that NumPy does, if none is used."""
-    if not t.ndim or not compiles(t.shape[-1]):
+    if not compiles():
         return False
     whole = np.ascontiguousarray(t)
     run(name, whole.reshape(-1), *(t.dtype.type(number) for number in numbers))

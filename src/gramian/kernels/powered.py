@@ -14,9 +14,8 @@ from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, ElementMap, dense, float_type
-from gramian.kernels.compiled import map_by_loop
 from gramian.kernels.euclidean import EuclideanColumns
-from gramian.kernels.families import Map, Stationary, _exp_negative
+from gramian.kernels.families import Map, Stationary, exp_of_power
 
 
 @dataclass(frozen=True)
@@ -99,22 +98,10 @@ class PoweredExponential(Stationary):
         (self._of_squares if self.p == 2.0 else self._of_norms)(out)
 
     def _of_squares(self, t: FloatArray) -> None:
-        _exp_of_power(t, 0.5 * self.q)
+        exp_of_power(t, 0.5 * self.q)
 
     def _of_norms(self, t: FloatArray) -> None:
-        _exp_of_power(t, self.q)
-
-
-def _exp_of_power(t: FloatArray, power: float) -> None:
-    """Replace t by exp(−t^power)."""
-    loop = ("matern", 1.0, 0.0, 0.0) if power == 0.5 else ("powered", power)
-    if power != 1.0 and map_by_loop(loop[0], t, *loop[1:]):
-        return
-    if power == 0.5:
-        np.sqrt(t, out=t)
-    elif power != 1.0:
-        np.power(t, power, out=t)
-    _exp_negative(t)
+        exp_of_power(t, self.q)
 
 
 def powered_distances(X: Rows, Z: Rows, p: float, out: FloatArray) -> None:
