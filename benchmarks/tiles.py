@@ -14,6 +14,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def main() -> None:
     args = parser.parse_args()
     print(
         f"Blocks {args.rows} x {args.columns}, d = {' and '.join(map(str, FEATURES.values()))}, "
-        f"{args.threads} threads, seconds; ratios to scikit-learn"
+        f"numba {version('numba')}, threads: {args.threads}, seconds; ratios to scikit-learn"
     )
     print(
         f"{'kernel':16} {'dtype':8} {'sklearn':>8} {'NumPy':>8} {'compiled':>8} {'pass':>8} {'NumPy x':>8} "
