@@ -5,8 +5,8 @@ sum are one operation only where ``fma`` is written, and the compiler may reorde
 depend on the shape of a tile, the number of threads or the width of the processor's registers.
 
 exp and log move a number into a small interval by its exponent bits (Cody and Waite 1980), and evaluate a
-polynomial of least relative error there, found by Remez's exchange. The relative error of exp is below 1e-7 in
-float32 and 3e-16 in float64. A processor without fused products (before 2013) computes ``fma`` slowly.
+polynomial of least relative error there, found by Remez's exchange. The relative error of exp is below 1e-7
+in float32 and 3e-16 in float64. A processor without fused products (before 2013) computes ``fma`` slowly.
 """
 
 # mypy: disable-error-code="arg-type, attr-defined, call-arg, var-annotated"
