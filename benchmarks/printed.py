@@ -32,7 +32,7 @@ THREADS = 2
 SCRIPTS = {
     "fast": "fast_prediction.py --runs 1",
     "fast-all": "fast_all_sets.py",
-    "tiles": "tiles.py",
+    "tiles": "tiles.py --rows 50000 --threads 1 --repeat 5",
     "covtype": "covtype.py",
     "mnist": "mnist.py",
     "auto": "auto.py --sets wine,cadata,pendigits,letter,ijcnn1,covtype_100k --gammas 1,10",

@@ -20,7 +20,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-#: As ``pip install '.[cli,files,plot]' pandas``: extras, and packages after them.
+#: As ``pip install '.[cli,files,jit,plot]' pandas``: extras, and packages after them.
 COMMAND = re.compile(r"pip install '(?:\.|gramian)\[([a-z,]+)\]'((?: [a-z][\w-]*)*)")
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Not the main module: processes that a snippet starts would run that again.

@@ -13,9 +13,6 @@ from gramian._lapack import cholesky, inverse_of_triangle, pivoted_cholesky
 from gramian._typing import Float64Array, FloatArray
 from gramian.exceptions import NumericalError, NumericalWarning, user_level
 
-#: Exponents under which an exponential is 0, by the bytes of a number: products of such a value with
-#: coefficients would soon be subnormal.
-_LEAST_EXPONENT = {4: -69.0, 8: -650.0}
 #: Largest size, and the inverse of the least, of numbers that are rounded to float32.
 _NARROW = 1e30
 #: What is added to features and subtracted again, by the bytes of a number.
@@ -78,24 +75,6 @@ def least_divisor() -> float:
 def largest_exponent(dtype: DTypeLike) -> float:
     """Return a t with exp(−t) = 0 in ``dtype`` and finite powers: 207 for float32, 1,489 for float64."""
     return -2.0 * float(np.log(np.finfo(dtype).smallest_subnormal))
-
-
-def exp_in_place(t: FloatArray) -> None:
-    """Replace t by exp(t), and by 0 where that is under 1e-30 (float32) or 1e-282 (float64).
-
-    On many processors values so small that they lose digits (subnormal ones) take an exponential ten times as
-    long, and a matrix product that meets them a hundred times as long. If t has such values, the others
-    become smaller by 1e-30 (1e-282), which changes no digit of a value above 1e-22 (1e-266).
-    """
-    least = _LEAST_EXPONENT[t.dtype.itemsize]
-    if not t.size or t.min() >= least:
-        np.exp(t, out=t)
-        return
-    # np.clip is three times as fast as np.maximum, which is slow for a single number.
-    np.clip(t, least, np.inf, out=t)
-    np.exp(t, out=t)
-    # Subtracting the floor takes a third of the time of a product with a mask.
-    t -= np.exp(np.full(1, least, t.dtype))
 
 
 def narrowed(values: FloatArray, dtype: DTypeLike) -> FloatArray:

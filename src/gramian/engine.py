@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -69,7 +70,8 @@ class Engine:
 
         At most two tasks per thread are started ahead, so that results do not pile up. A call from inside a
         task runs serially, because the outer call has all threads. The threads take over the caller's
-        ``np.errstate``. However the body ends, no task runs after it, and BLAS has its threads back.
+        ``np.errstate`` and context variables. However the body ends, no task runs after it, and BLAS has its
+        threads back.
 
         >>> with Engine(2).results(abs, [-1, -2]) as found:
         ...     print(sum(found))
@@ -90,7 +92,11 @@ class Engine:
                 return
             pending: deque[Future[Result]] = deque()
             with ThreadPoolExecutor(threads, initializer=_mark) as pool:
-                submit = partial(pool.submit, partial(_under, np.geterr(), function))
+                work = partial(_under, np.geterr(), function)
+
+                def submit(task: Task) -> Future[Result]:
+                    return pool.submit(copy_context().run, work, task)
+
                 try:
                     yield _ahead(submit, tasks, pending, 2 * threads)
                 finally:

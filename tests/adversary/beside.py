@@ -1,4 +1,4 @@
-"""Checks beside the cases: changed model files, CSV text, coverage of intervals from small samples."""
+"""Checks beside the cases: changed model files, CSV text, laws of data, and means over many draws."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,7 +15,7 @@ from unittest import mock
 import numpy as np
 
 import gramian as gm
-from adversary import mutated
+from adversary import mutated, processes, tables
 from adversary.trial import Broken
 from gramian.data import read_table
 from gramian.data.formats import text
@@ -30,12 +31,12 @@ STYLES = (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC, None)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check has found: a failure's text, or the share of new rows that an interval covered."""
+    """What a check has found: a failure's text, or a number whose mean is judged, such as a coverage."""
 
     kind: str
     number: int
     failure: str = ""
-    covered: float = float("nan")
+    value: float = float("nan")
 
 
 # ---- model files -------------------------------------------------------------------------------------
@@ -149,16 +150,38 @@ def coverage(kind: str, seed: int, number: int) -> float:
 
 # ---- all ---------------------------------------------------------------------------------------------
 
-CHECKS: dict[str, Callable[[int, int], None]] = {"mutated model files": mutated_file, "CSV text": csv_text}
+
+@dataclass(frozen=True)
+class Mean:
+    """A number of each draw, what its mean over draws should be, and how far it may be below and above."""
+
+    of: Callable[[int, int], float]
+    asked: float
+    below: float = 0.0
+    above: float = float("inf")
+
+
+CHECKS: dict[str, Callable[[int, int], None]] = {
+    "mutated model files": mutated_file,
+    "CSV text": csv_text,
+    **tables.CHECKS,
+    **processes.CHECKS,
+}
+MEANS = {
+    **{kind: Mean(partial(coverage, kind), COVERAGE) for kind in COVERED},
+    "share below the median, tables": Mean(tables.median, 0.5, 0.03, 0.03),
+    "share below the median, processes": Mean(processes.median, 0.5, 0.03, 0.03),
+    "log of predicted over true totals": Mean(tables.total, 0.0, 0.1, 0.1),
+}
 #: One check for so many cases.
-EVERY = {"mutated model files": 5, "CSV text": 10} | dict.fromkeys(COVERED, 50)
+EVERY = dict.fromkeys((*CHECKS, *MEANS), 50) | {"mutated model files": 5, "CSV text": 10}
 
 
 def judged(kind: str, seed: int, number: int) -> Outcome:
     """Make one check."""
     try:
-        if kind in COVERED:
-            return Outcome(kind, number, covered=coverage(kind, seed, number))
+        if kind in MEANS:
+            return Outcome(kind, number, value=MEANS[kind].of(seed, number))
         CHECKS[kind](seed, number)
     except Exception as error:
         return Outcome(kind, number, f"{type(error).__name__}: {error}")
@@ -171,7 +194,10 @@ def tasks(cases: int) -> list[tuple[str, int]]:
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, Any]:
-    """Return for each kind how many checks were made, what failed, and the mean coverage with its error."""
+    """Return for each kind how many checks were made, what failed, and the mean of what they measured.
+
+    A mean fails if it is further from what was asked than allowed, and three standard errors.
+    """
     found: dict[str, Any] = {}
     for kind in EVERY:
         own = [one for one in outcomes if one.kind == kind]
@@ -179,10 +205,10 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
             continue
         failures = [f"{kind} {one.number}: {one.failure[:400]}" for one in own if one.failure]
         found[kind] = {"checks": len(own), "failures": failures}
-        if kind in COVERED and len(own) > len(failures) + 1:
-            shares = np.array([one.covered for one in own if not one.failure])
-            mean, error = float(shares.mean()), float(shares.std(ddof=1) / np.sqrt(len(shares)))
-            found[kind] |= {"covered": round(mean, 4), "standard error": round(error, 4)}
-            if mean < COVERAGE - 3.0 * error:
-                failures.append(f"{kind} cover {mean:.3f} ± {error:.3f}; {COVERAGE} was asked for")
+        if kind in MEANS and len(own) > len(failures) + 1:
+            values, law = np.array([one.value for one in own if not one.failure]), MEANS[kind]
+            mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+            found[kind] |= {"mean": round(mean, 4), "standard error": round(error, 4), "asked": law.asked}
+            if not -law.below - 3.0 * error <= mean - law.asked <= law.above + 3.0 * error:
+                failures.append(f"{kind}: {mean:.3f} ± {error:.3f}; {law.asked} was asked for")
     return found

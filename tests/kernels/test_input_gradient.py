@@ -16,14 +16,17 @@ from gramian.kernels import (
     Cauchy,
     Constant,
     Cosine,
+    Exponential,
     FunctionKernel,
     Kernel,
+    Laplacian,
     OnFeatures,
     Periodic,
     PoweredExponential,
 )
 from gramian.kernels.input_gradient import input_gradient
 from gramian.kernels.precomputed import Precomputed
+from gramian.metric.metric import Metric
 
 D = 4
 ELL = (0.7, 1.0, 2.0, 1.5)
@@ -169,3 +172,18 @@ ERRORS: list[tuple[Callable[[], object], str]] = [
 def test_errors_say_what_to_do(call: Callable[[], object], text: str) -> None:
     with pytest.raises(InputError, match=text):
         call()
+
+
+@pytest.mark.parametrize("kernel", [Laplacian(3.0), Exponential(3.0)])
+def test_rows_of_another_precision_are_as_equal_as_the_points(kernel: Kernel) -> None:
+    """Mapped in float64, a row is not the point that it was stored as in float32: 1e-8 away."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, (200, 20)).astype(np.float32)
+    for metric in (Metric(rng.uniform(0.1, 2.0, 20)), Metric(matrix=rng.standard_normal((20, 20)))):
+        if metric.matrix is not None and isinstance(kernel, Laplacian):
+            continue
+        points, rows = metric.apply(X), metric.apply(X.astype(np.float64))
+        coefficients = rng.standard_normal((200, 1))
+        want = input_gradient(kernel, points, points.astype(np.float64), coefficients)
+        got = input_gradient(kernel, rows, points, coefficients)
+        np.testing.assert_allclose(got, want, atol=1e-4 * np.abs(want).max())

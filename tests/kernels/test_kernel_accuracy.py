@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -14,9 +14,18 @@ from sklearn.base import clone
 
 import gramian as gm
 from gramian._numerics import distance_error, entry_tolerance
-from gramian.kernels import Cauchy, Kernel
+from gramian.kernels import Cauchy, Kernel, compiled
 
 FLOAT32, FLOAT64 = 2e-5, 1e-7
+
+
+@pytest.fixture(scope="module", autouse=True, params=[10**18, 0], ids=["numpy", "numba"])
+def either_path(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let NumPy compute all tiles, or compiled loops (NumPy again, if numba is not installed)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "LEAST_ENTRIES", request.param)
+        yield
+
 
 #: Each family with its formula in r² (or, for the last, in the city-block distance).
 FAMILIES: dict[str, tuple[Callable[[float], Kernel], Callable[[np.ndarray], np.ndarray]]] = {

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import gramian as gm
-from gramian._numerics import drop_tiny, exp_in_place
+from gramian._numerics import drop_tiny
+from gramian.kernels.compiled import exp_in_place
 
 
 @pytest.mark.parametrize(("dtype", "least"), [(np.float32, -69.0), (np.float64, -650.0)])

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gramian._numerics import distance_error, entry_tolerance, exp_in_place, narrowed
+from gramian._numerics import distance_error, entry_tolerance, narrowed
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.kernels import Gaussian
 from gramian.kernels.columns import Columns, dense, squared_norms
+from gramian.kernels.compiled import exp_in_place
 
 
 def gaussian(gamma: float) -> Gaussian:

@@ -12,6 +12,9 @@ from gramian._typing import Array
 from gramian.data.values import LARGEST, as_array
 from gramian.exceptions import InputError, shortened
 
+#: Bits to which weights are rounded where only their ratios count. Chosen by hand.
+BITS = 30
+
 
 def checked_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
     """Return sample weights as float64 of shape (n,), or None; all must be finite, none negative."""
@@ -66,6 +69,14 @@ def relative_weights(weights: Array | None) -> Array | None:
 
     Fits that search for their penalty use these: a penalty is measured in the unit of the weights, and the
     candidates are meant for weights of mean 1. So weights that sum to 1 give the model that weights of mean 1
-    give. Time O(n).
+    give: they are rounded to 30 bits, because the last bits, which change with the unit, would decide between
+    equals. Time O(n).
+
+    >>> weights = np.array([1.0, 2.0, 5.0])
+    >>> bool((relative_weights(3.7 * weights) == relative_weights(weights)).all())
+    True
     """
-    return None if weights is None else weights / weights[weights > 0].mean()
+    if weights is None:
+        return None
+    sizes, exponents = np.frexp(weights / weights[weights > 0].mean())
+    return np.asarray(np.ldexp(np.round(np.ldexp(sizes, BITS)), exponents - BITS))

@@ -27,6 +27,7 @@ from gramian.kernels.columns import (
     check_block,
     float_type,
 )
+from gramian.kernels.compiled import part_of_block
 
 #: Rows of one task, which the evaluator cuts into tiles. Chosen by hand.
 CHUNK_ROWS = 1024
@@ -96,7 +97,8 @@ class Kernel(ABC):
             columns.into(X[rows], out[rows])
 
         tiles = row_slices(X.shape[0], CHUNK_ROWS)
-        Engine(n_jobs).run(fill, tiles)
+        with part_of_block(*out.shape):
+            Engine(n_jobs).run(fill, tiles)
         if other is None:
             np.fill_diagonal(out, self.diagonal(X))
         return out
@@ -125,7 +127,8 @@ class Kernel(ABC):
         def fill(rows: slice) -> None:
             out[rows] = columns(X[rows]) @ V
 
-        Engine(n_jobs).run(fill, row_slices(len(out), tile_rows(points.shape[0], work.itemsize)))
+        with part_of_block(len(out), columns.n_columns):
+            Engine(n_jobs).run(fill, row_slices(len(out), tile_rows(points.shape[0], work.itemsize)))
         return out
 
     def __add__(self, other: Kernel) -> Kernel:

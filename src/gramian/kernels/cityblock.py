@@ -1,4 +1,4 @@
-"""Kernel columns for city-block distances: differences, or a product where features take few values."""
+"""Kernel columns for city-block distances: differences, or a product for features of few values."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gramian._numerics import entry_tolerance, unit_roundoff
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.kernels.columns import Columns, ElementMap, dense
+from gramian.kernels.compiled import cityblock, compiles
 
 #: A feature with at most this many values among the points is computed by a product, which is then faster
 #: (``benchmarks/cityblock.py`` measures it).
@@ -20,15 +21,20 @@ FEW_VALUES = 5
 LEAST_POINTS = 32
 #: Rows of Z that are examined first: most features with more values show it there. Chosen by hand.
 FIRST_LOOK = 64
+#: Largest size of the logarithm of an inverse lengthscale by which float32 numbers are multiplied.
+_NARROW = 69.0
 
 
 class CityblockColumns(Columns):
-    r"""Columns of a kernel of ‖(x − z)/ℓ‖₁, computed in float64 and rounded to the tile's dtype at the end.
+    r"""Columns of a kernel of ‖(x − z)/ℓ‖₁, by compiled loops or by SciPy and NumPy.
 
-    If a feature takes few values v_0, v_1, … among the points (one-hot columns, booleans, small counts), then
+    Compiled loops (:mod:`gramian.kernels.compiled`) take the differences in float32 if rows, points and tile
+    are, else in float64. All their terms are positive: the relative error of r is that of a sum.
+
+    Without them distances are computed in float64 and rounded to the tile's dtype at the end. If a feature
+    takes few values v_0, v_1, … among the points (one-hot columns, booleans, small counts), then
     |x − z| = |x − v_0| + Σ_l [z = v_l] (|x − v_l| − |x − v_0|) for any x. This is a number per row plus a
-    product with zeros and ones, at a third of the cost for two values. Other features are computed by SciPy's
-    distances.
+    product with zeros and ones, at a third of SciPy's cost for two values.
 
     exact : use no products. For kernels with an infinite slope at r = 0, for which rounding of r near 0
         matters.
@@ -50,14 +56,16 @@ class CityblockColumns(Columns):
     ) -> None:
         super().__init__(Z.shape[0], dtype)
         self._elementwise = elementwise
-        points = np.array(dense(Z), np.float64)
+        points = np.asarray(dense(Z), np.float64)
         inverse = np.broadcast_to(1.0 / lengthscale, (points.shape[1],)).astype(np.float64)
         self._few = None if exact else _few_values(points, inverse)
         several = np.setdiff1d(np.arange(points.shape[1]), [] if self._few is None else self._few.features)
         self._several = several if len(several) < points.shape[1] else None
-        self._points = points if self._several is None else np.ascontiguousarray(points[:, several])
+        # float32 numbers stay what they are, if the inverse lengthscales leave room for products.
+        narrow = self.dtype == Z.dtype == np.float32 and bool((np.abs(np.log(inverse)) < _NARROW).all())
+        self._points: FloatArray = np.array(points.T, self.dtype if narrow else np.float64, order="C")
         # A single number for all features is cheaper than a weight for each.
-        self._inverse = 1.0 / lengthscale if lengthscale.size == 1 else inverse[several]
+        self._inverse = 1.0 / lengthscale if lengthscale.size == 1 else inverse
 
     @property
     def nbytes(self) -> int:
@@ -67,26 +75,35 @@ class CityblockColumns(Columns):
     def into(self, X: Rows, out: FloatArray) -> None:
         width = max(X.shape[1], self.n_columns)
         for rows in row_slices(X.shape[0], tile_rows(width, 8)):
-            tile = out[rows]
+            tile, part = out[rows], dense(X[rows])
             with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
-                tile[...] = self._distances(dense(X[rows], np.float64))
+                if compiles():
+                    cityblock(part, self._points, self._inverse, tile)
+                else:
+                    tile[...] = self._distances(part.astype(np.float64, copy=False))
             self._elementwise(tile)
 
     def _distances(self, X: Float64Array) -> Float64Array:
-        if self._few is None:
-            return self._by_differences(X)
-        found = self._few.distances(X)
-        if self._points.shape[1]:
-            found += self._by_differences(X[:, self._several])
+        few, several = self._few, self._several
+        if few is None or several is None:
+            return _by_differences(X, self._points, self._inverse)
+        found = few.distances(X)
+        if several.size:
+            inverse = self._inverse if self._inverse.size == 1 else self._inverse[several]
+            found += _by_differences(X[:, several], self._points[several], inverse)
         return found
 
-    def _by_differences(self, X: Float64Array) -> Float64Array:
-        # Scaling after the differences keeps the digits of data far from the origin.
-        if self._inverse.size == 1:
-            found = cdist(X, self._points, "cityblock")
-            found *= self._inverse
-            return found
-        return cdist(X, self._points, "cityblock", w=self._inverse)
+
+def _by_differences(X: Float64Array, Z: FloatArray, inverse: FloatArray) -> Float64Array:
+    """Return the distances of rows X (n, d) and columns Z (d, m) in float64.
+
+    Scaling after the differences keeps the digits of data far from the origin.
+    """
+    if inverse.size == 1:
+        found = cdist(X, Z.T, "cityblock")
+        found *= inverse
+        return found
+    return cdist(X, Z.T, "cityblock", w=inverse)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ import scipy.special as special
 from numpy.typing import DTypeLike
 
 from gramian._checks import positive_number
-from gramian._numerics import exp_in_place, largest_exponent
+from gramian._numerics import largest_exponent
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, as_rows, lengthscale_array, stored_lengthscale
 from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, float_type
+from gramian.kernels.compiled import exp_in_place, map_by_loop
 from gramian.kernels.euclidean import EuclideanColumns
 
 Map = Callable[[Float64Array], Array]
@@ -145,8 +146,7 @@ class Exponential(EuclideanKernel):
     slope = float("inf")
 
     def map_tile(self, t: FloatArray) -> None:
-        np.sqrt(t, out=t)
-        _exp_negative(t)
+        exp_of_power(t, 0.5)
 
     @property
     def radial_slope(self) -> Map:
@@ -185,16 +185,19 @@ class Matern(EuclideanKernel):
         return {0.5: float("inf"), 1.5: 3.0 / 2.0, 2.5: 5.0 / 6.0}[self.nu]
 
     def map_tile(self, t: FloatArray) -> None:
+        if self.nu == 0.5:
+            exp_of_power(t, 0.5)
+            return
+        square = 1.0 / 3.0 if self.nu == 2.5 else 0.0
+        if map_by_loop("matern", t, 2.0 * self.nu, square):
+            return
         t *= 2.0 * self.nu
         np.sqrt(t, out=t)
-        if self.nu == 0.5:
-            _exp_negative(t)
-            return
         # Beyond this limit exp(−t) is zero, and t² must stay finite.
         np.clip(t, -np.inf, largest_exponent(t.dtype), out=t)
         polynomial = t + 1.0
-        if self.nu == 2.5:
-            polynomial += t * t * (1.0 / 3.0)
+        if square:
+            polynomial += t * t * square
         _exp_negative(t)
         t *= polynomial
 
@@ -283,6 +286,17 @@ class Laplacian(Stationary):
     @property
     def mixing(self) -> Map:
         return _half_gamma  # for each feature by itself
+
+
+def exp_of_power(t: FloatArray, power: float) -> None:
+    """Replace t by exp(−t^power)."""
+    if power == 0.5:
+        np.sqrt(t, out=t)
+    elif power != 1.0:
+        if map_by_loop("powered", t, power):
+            return
+        np.power(t, power, out=t)
+    _exp_negative(t)
 
 
 def _exp_negative(t: FloatArray) -> None:

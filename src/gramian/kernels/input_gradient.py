@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from gramian._numerics import distance_error
+from gramian._numerics import distance_error, unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, Rows
 from gramian.exceptions import InputError
@@ -42,7 +42,8 @@ def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Flo
     of |x_f − z_f| in addition. A product of kernels is differentiated factor by factor.
 
     At a kink (r = 0, or x_f = z_f for the Laplacian) the term counts as 0, the mean of the slopes on both
-    sides. If the slope is infinite, points count as equal when rounding cannot distinguish r from 0.
+    sides. Rows are rounded to the precision of the points, so that equal values stay equal; if the slope is
+    infinite, points also count as equal when rounding cannot distinguish r from 0.
 
     Parameters
     ----------
@@ -83,37 +84,48 @@ def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Flo
         )
     points = dense(Z, np.float64)
     out = np.zeros((X.shape[0], points.shape[1], kappa.shape[1]))
+    held = np.float32 if Z.dtype == np.float32 else np.float64
     for rows in row_slices(X.shape[0], TILE_ROWS):
         part = dense(X[rows], np.float64)
+        if np.abs(part).max(initial=0.0) < np.finfo(held).max:
+            part = part.astype(held).astype(np.float64)
         for some in row_slices(len(points), TILE_POINTS):
-            out[rows] += weighted_gradient(kernel, part, points[some], kappa[some], None)
+            out[rows] += weighted_gradient(kernel, part, points[some], kappa[some], None, unit_roundoff(held))
     return out
 
 
 def weighted_gradient(
-    kernel: Kernel, X: Float64Array, Z: Float64Array, kappa: Float64Array, weights: Float64Array | None
+    kernel: Kernel,
+    X: Float64Array,
+    Z: Float64Array,
+    kappa: Float64Array,
+    weights: Float64Array | None,
+    unit: float = 0.0,
 ) -> Float64Array:
-    """Return Σ_j w_ij κ_jo ∂k(x_i, z_j)/∂x_i, shape (rows, d, outputs); ``weights=None`` is 1."""
+    """Return Σ_j w_ij κ_jo ∂k(x_i, z_j)/∂x_i, shape (rows, d, outputs); ``weights=None`` is 1.
+
+    unit : roundoff of the precision in which the points were computed.
+    """
     if isinstance(kernel, Scaled):
-        return kernel.factor * weighted_gradient(kernel.kernel, X, Z, kappa, weights)
+        return kernel.factor * weighted_gradient(kernel.kernel, X, Z, kappa, weights, unit)
     if isinstance(kernel, Sum):
-        return weighted_gradient(kernel.left, X, Z, kappa, weights) + weighted_gradient(
-            kernel.right, X, Z, kappa, weights
+        return weighted_gradient(kernel.left, X, Z, kappa, weights, unit) + weighted_gradient(
+            kernel.right, X, Z, kappa, weights, unit
         )
     if isinstance(kernel, Product):
         beside_left = _weighted(kernel_values(kernel.right, X, Z), weights)
         beside_right = _weighted(kernel_values(kernel.left, X, Z), weights)
-        left = weighted_gradient(kernel.left, X, Z, kappa, beside_left)
-        return left + weighted_gradient(kernel.right, X, Z, kappa, beside_right)
+        left = weighted_gradient(kernel.left, X, Z, kappa, beside_left, unit)
+        return left + weighted_gradient(kernel.right, X, Z, kappa, beside_right, unit)
     if isinstance(kernel, Constant):
         return np.zeros((*X.shape, kappa.shape[1]))
     if isinstance(kernel, Periodic):
-        found = weighted_gradient(kernel.kernel, kernel.part(X), kernel.part(Z), kappa, weights)
+        found = weighted_gradient(kernel.kernel, kernel.part(X), kernel.part(Z), kappa, weights, unit)
         return kernel.by_row(X, found)
     if isinstance(kernel, OnFeatures):
         whole = np.zeros((*X.shape, kappa.shape[1]))
         whole[:, kernel.features] = weighted_gradient(
-            kernel.kernel, kernel.part(X), kernel.part(Z), kappa, weights
+            kernel.kernel, kernel.part(X), kernel.part(Z), kappa, weights, unit
         )
         return whole
     assert isinstance(kernel, Family)  # checked by has_input_gradient
@@ -123,7 +135,7 @@ def weighted_gradient(
     if power is not None:
         gradient = _by_features(X, Z, kappa, _weighted(-power_slope(kernel, X, Z), weights), power)
     elif slope is not None:
-        gradient = _of_squares(slope, X, Z, kappa, weights)
+        gradient = _of_squares(slope, X, Z, kappa, weights, unit)
     elif dot is not None:
         gradient = _against(_weighted(dot(X @ Z.T), weights), Z, kappa)
     else:
@@ -145,15 +157,21 @@ def _against(slope: Float64Array, Z: Float64Array, kappa: Float64Array) -> Float
 
 
 def _of_squares(
-    slope_of: Map, X: Float64Array, Z: Float64Array, kappa: Float64Array, weights: Float64Array | None
+    slope_of: Map,
+    X: Float64Array,
+    Z: Float64Array,
+    kappa: Float64Array,
+    weights: Float64Array | None,
+    unit: float,
 ) -> Float64Array:
     """Return 2 Σ_j S_ij κ_jo (x_if − z_jf) for points in units of the lengthscale."""
     center = Z.mean(axis=0)
+    # Points nearer than rounding can resolve count as equal: a slope of 1/r would amplify noise.
+    stored = np.square((2.0 + np.sqrt(Z.shape[1])) * unit) * np.einsum("jf,jf->j", Z, Z)
     X, Z = X - center, Z - center
     square = squared_distances(X, Z)
-    # Points nearer than rounding can resolve count as equal: a slope of 1/r would amplify noise.
     norms = np.einsum("jf,jf->j", Z, Z)
-    square[square <= distance_error(norms, Z.shape[1], np.float64)] = 0.0
+    square[square <= np.maximum(distance_error(norms, Z.shape[1], np.float64), stored)] = 0.0
     slope = _weighted(slope_of(square), weights)
     gradient = X[:, :, None] * (slope @ kappa)[:, None, :]
     gradient -= _against(slope, Z, kappa)

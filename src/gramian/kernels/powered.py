@@ -15,7 +15,7 @@ from gramian.exceptions import InputError
 from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, ElementMap, dense, float_type
 from gramian.kernels.euclidean import EuclideanColumns
-from gramian.kernels.families import Map, Stationary, _exp_negative
+from gramian.kernels.families import Map, Stationary, exp_of_power
 
 
 @dataclass(frozen=True)
@@ -98,16 +98,10 @@ class PoweredExponential(Stationary):
         (self._of_squares if self.p == 2.0 else self._of_norms)(out)
 
     def _of_squares(self, t: FloatArray) -> None:
-        if self.q == 1.0:
-            np.sqrt(t, out=t)
-        elif self.q != 2.0:
-            np.power(t, 0.5 * self.q, out=t)
-        _exp_negative(t)
+        exp_of_power(t, 0.5 * self.q)
 
     def _of_norms(self, t: FloatArray) -> None:
-        if self.q != 1.0:
-            np.power(t, self.q, out=t)
-        _exp_negative(t)
+        exp_of_power(t, self.q)
 
 
 def powered_distances(X: Rows, Z: Rows, p: float, out: FloatArray) -> None:

@@ -13,6 +13,7 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, as_rows
 from gramian.kernels.columns import Columns, float_type
+from gramian.kernels.compiled import part_of_block
 from gramian.operators.base import Operator
 
 #: Columns of a tile, enough for the matrix product in k(rows, part) to run at full speed. Chosen by hand.
@@ -154,7 +155,8 @@ class KernelOperator(Operator):
         unit = np.abs(columns).max(axis=0, initial=0.0)
         unit[~(unit > 0)] = 1.0
         short = (columns / unit).astype(self.tile_dtype)
-        out = self._symmetric(short) if self.columns is None else self._rectangular(short)
+        with part_of_block(*self.shape):
+            out = self._symmetric(short) if self.columns is None else self._rectangular(short)
         return np.asarray((out * unit).reshape((self.shape[0], *values.shape[1:])))
 
     def _rectangular(self, short: FloatArray) -> Float64Array:

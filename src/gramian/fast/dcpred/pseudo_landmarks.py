@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg as la
 from numpy.typing import DTypeLike
 
-from gramian._numerics import clip_negative, design_cutoff, exp_in_place, rank_cutoff
+from gramian._numerics import clip_negative, design_cutoff, rank_cutoff
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError, did_you_mean
@@ -20,6 +20,7 @@ from gramian.kernels import Kernel, Laplacian
 from gramian.kernels.base import Scaled, lengthscale_array
 from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, ElementMap
+from gramian.kernels.compiled import exp_in_place
 from gramian.kernels.euclidean import EuclideanColumns
 from gramian.kernels.families import EuclideanKernel
 

@@ -1,8 +1,7 @@
-"""Prediction of a single row, compiled if numba is installed. The only file that imports numba."""
+"""Prediction of a single row, compiled if numba is installed."""
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from functools import cache
 
@@ -13,15 +12,10 @@ from gramian.exceptions import InputError, MissingPackageError
 from gramian.fast.serving.centering import centered
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.serving.predictor import FastPredictor
+from gramian.kernels.compiled import available
 
 #: Type of a row before it is centred.
 WIDE = np.dtype(np.float64)
-
-
-@cache
-def available() -> bool:
-    """Return whether numba is installed, without importing it."""
-    return importlib.util.find_spec("numba") is not None
 
 
 class SingleRow:
@@ -100,17 +94,13 @@ def single_row(predictor: FastPredictor) -> SingleRow | UncompiledRow:
 def compiled_loops() -> Callable[[FloatArray, FloatArray, IntArray, FloatArray], None]:
     """Return :func:`loops`, compiled at the first call for each float type."""
     try:
-        import numba
+        from gramian._loops import compiled
     except ImportError as error:
         raise MissingPackageError(
             "Compiled predictions of single rows need the package numba, which is not installed. "
             "Run: pip install 'gramian[jit]'"
         ) from error
-    try:
-        return numba.njit(cache=True)(loops)
-    except RuntimeError:
-        # Neither this file's folder nor the user's cache is writable, so compile in every process.
-        return numba.njit(loops)
+    return compiled(loops, nogil=False)  # a row takes less time than a lock
 
 
 def loops(x: FloatArray, numbers: FloatArray, sizes: IntArray, out: FloatArray) -> None:

@@ -9,6 +9,7 @@ from gramian._tiles import MIN_ROWS, row_slices
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import CHUNK_ROWS, Kernel
+from gramian.kernels.compiled import part_of_block
 
 #: Columns of K that are evaluated together, so that their tile stays in a core's cache. Chosen by hand.
 COLUMNS = 512
@@ -44,7 +45,7 @@ class Gram:
             for evaluate, weight in evaluators:
                 total += evaluate(block) @ weight
 
-        if evaluators:
+        with part_of_block(len(self), columns.shape[0]):
             self.engine.run(fill, row_slices(len(self), CHUNK_ROWS))
         self.entries += len(self) * int(columns.shape[0])
 
