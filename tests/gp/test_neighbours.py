@@ -213,6 +213,18 @@ def test_all_held_out_rows_choose_where_500_cannot_tell(monkeypatch):
         np.testing.assert_array_equal(judged.errors, noise if clear else (noise + other)[:n])
 
 
+def test_two_views_that_differ_in_a_gap_are_told():
+    x = np.sort(np.random.default_rng(12).uniform(0, 10, 3_000))
+    x = x[(x < 4) | (x > 6)]
+    y = np.sin(2 * x) + 0.3 * x + 0.15 * np.random.default_rng(0).standard_normal(len(x))
+    fixed = {"optimizer": None, "noise": 0.02, "approximation": "neighbours", "random_state": 0}
+    with pytest.warns(
+        gm.AccuracyWarning, match=r"more than 3 deviations at \d+% of 400 points .* set"
+    ):
+        gm.GaussianProcessRegressor(2.0 * gm.Gaussian(3.25), **fixed).fit(x[:, None], y)
+    gm.GaussianProcessRegressor(2.0 * gm.Gaussian(1.2), **fixed).fit(x[:, None], y)  # no warning
+
+
 def test_reasons_say_what_was_chosen():
     assert Chosen(True, 0, {}).reason == "the mean solved from all rows"
     both = Chosen(True, 64, {"exact mean": 0.5}).reason
