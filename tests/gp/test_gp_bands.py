@@ -16,7 +16,7 @@ from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.gp import training
 from gramian.gp.calibration import BandCheck, leave_one_out
-from gramian.gp.choice import Chosen
+from gramian.gp.choice import Chosen, held_out_check
 from gramian.outer_product import average_gradient_outer_product
 
 RNG = np.random.default_rng(0)
@@ -27,11 +27,15 @@ KERNEL = 1.5 * gm.Matern((0.4, 60.0, 0.05), nu=1.5)
 FIXED = {"optimizer": None, "noise": 0.02, "random_state": 0}
 
 
+def exact(nested, near, *held):
+    return Chosen(True, 0, {"exact mean": 0.0}), held_out_check(nested, *held)
+
+
 @pytest.fixture(scope="module")
 def solved():
     """A model with the exact mean and the deviations of the nested bases, whatever the densities say."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "choose_posterior", lambda *_: Chosen(True, 0, {"exact mean": 0.0}))
+        patch.setattr(training, "choose_posterior", exact)
         return gm.GaussianProcessRegressor(KERNEL, **FIXED).fit(X, Y)
 
 

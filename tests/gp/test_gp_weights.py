@@ -14,7 +14,7 @@ from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.gp import training
 from gramian.gp.calibration import BandCheck
-from gramian.gp.choice import Chosen
+from gramian.gp.choice import Chosen, held_out_check
 from gramian.gp.composite import CompositeBlock, Prior
 from gramian.gp.conditional import conditional_rows
 from gramian.gp.hyperparameters import Hyperparameters
@@ -91,7 +91,10 @@ def test_the_exact_mean_takes_weights(monkeypatch):
     rng = np.random.default_rng(1)
     rows, weights = rng.random((2_050, 2)), rng.integers(1, 9, 2_050).astype(float)
     y = np.sin(5 * rows[:, 0]) + np.sqrt(0.1 / weights) * rng.standard_normal(2_050)
-    monkeypatch.setattr(training, "choose_posterior", lambda *_: Chosen(True, 0, {"exact mean": 0.0}))
+    exact = Chosen(True, 0, {"exact mean": 0.0})
+    monkeypatch.setattr(
+        training, "choose_posterior", lambda nested, _, *held: (exact, held_out_check(nested, *held))
+    )
     model = gm.GaussianProcessRegressor(KERNEL, noise=0.1, normalize_y=False, **FIXED).fit(rows, y, weights)
     S = np.asarray(KERNEL(rows)) + np.diag(0.1 / weights)
     expected = np.asarray(KERNEL(NEW, rows)) @ la.solve(S, y, assume_a="pos")

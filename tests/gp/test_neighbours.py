@@ -15,7 +15,7 @@ import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.explanation.machines import machines_of
-from gramian.gp import conditional, nearest
+from gramian.gp import choice, conditional, nearest
 from gramian.gp.calibration import BandCheck
 from gramian.gp.choice import Chosen, choose_posterior, clearly_better, leave_one_out_judge
 from gramian.gp.composite import CompositeBlock, Prior
@@ -176,14 +176,14 @@ def test_the_fastest_of_nearly_equal_posteriors_is_chosen():
     targets = np.sin(20 * rows[:, :1]) * np.cos(20 * rows[:, 1:])
     hyper = Hyperparameters(gm.Gaussian(0.2), 1e-6)
     near = NeighbourPosterior.of(as_source(rows[:800]), targets[:800], hyper, 8, np.random.default_rng(0))
-    found = choose_posterior(None, near, rows[800:], targets[800:], 1e-6, ENGINE)
+    found, _ = choose_posterior(None, near, rows[800:], targets[800:], 1e-6, ENGINE)
     assert found.neighbours > 8  # the more rows, the smaller the error
     assert not found.exact
     assert f"the nearest {found.neighbours} rows (held-out loss" in found.reason
     noise = np.random.default_rng(4).standard_normal((900, 1))
     far = Hyperparameters(gm.Gaussian(1e-3), 1.0)
     near = NeighbourPosterior.of(as_source(rows[:800]), noise[:800], far, 8, np.random.default_rng(0))
-    assert choose_posterior(None, near, rows[800:], noise[800:], 1.0, ENGINE).neighbours == 8
+    assert choose_posterior(None, near, rows[800:], noise[800:], 1.0, ENGINE)[0].neighbours == 8
 
 
 def test_a_gain_is_clear_beyond_two_standard_errors():
@@ -195,6 +195,34 @@ def test_a_gain_is_clear_beyond_two_standard_errors():
         assert clearly_better(good, worse) == clear
         assert not clearly_better(worse, good)
     assert not clearly_better(good, good)
+
+
+def test_all_held_out_rows_choose_where_500_cannot_tell(monkeypatch):
+    rng = np.random.default_rng(11)
+    noise, other = rng.standard_t(3, (2_000, 1)), 0.5 * rng.standard_normal((2_000, 1))
+
+    def check(errors, rows):
+        return BandCheck(errors[: len(rows)], np.ones(len(rows)), held_out=True, means=errors[: len(rows)])
+
+    monkeypatch.setattr(choice, "near_check", lambda near, rows, *_, **__: check(noise, rows))
+    monkeypatch.setattr(choice, "held_out_check", lambda nested, rows, *_: check(noise + other, rows))
+    nested = gm.GaussianProcessRegressor(optimizer=None).fit(X[:50], Y[:50]).posterior_
+    for n, clear in ((500, False), (2_000, True)):
+        chosen, judged = choose_posterior(nested, posterior(), other[:n], noise[:n], 0.05, ENGINE)
+        assert (chosen.neighbours > 0) == clear
+        np.testing.assert_array_equal(judged.errors, noise if clear else (noise + other)[:n])
+
+
+def test_two_views_that_differ_in_a_gap_are_told():
+    x = np.sort(np.random.default_rng(12).uniform(0, 10, 3_000))
+    x = x[(x < 4) | (x > 6)]
+    y = np.sin(2 * x) + 0.3 * x + 0.15 * np.random.default_rng(0).standard_normal(len(x))
+    fixed = {"optimizer": None, "noise": 0.02, "approximation": "neighbours", "random_state": 0}
+    with pytest.warns(
+        gm.AccuracyWarning, match=r"more than 3 deviations at \d+% of 400 points .* set"
+    ):
+        gm.GaussianProcessRegressor(2.0 * gm.Gaussian(3.25), **fixed).fit(x[:, None], y)
+    gm.GaussianProcessRegressor(2.0 * gm.Gaussian(1.2), **fixed).fit(x[:, None], y)  # no warning
 
 
 def test_reasons_say_what_was_chosen():

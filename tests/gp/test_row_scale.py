@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -33,11 +35,47 @@ def test_weights_are_those_of_largest_penalised_density():
         return 0.5 * AGREEING_ROWS * (w[1:] ** 2).sum() - density.sum()
 
     found = scipy.optimize.minimize(loss, np.zeros(4), tol=1e-10).x
-    left = (squares * np.exp(-2.0 * F[:, 1:] @ found[1:])).sum()
-    found[0] = 0.5 * np.log((left + AGREEING_ROWS) / (900 + AGREEING_ROWS))
     scale = RowScale.of(ERRORS, MEANS, DEVIATIONS)
-    np.testing.assert_allclose(scale.weights[:, 0], found, atol=1e-4)
-    np.testing.assert_allclose(scale.factor(MEANS, DEVIATIONS)[:, 0], np.exp(F @ found), rtol=1e-3)
+    np.testing.assert_allclose(scale.weights[1:, 0], found[1:], atol=1e-4)
+    # The least mean square of the rows with the smallest factors, and the level beside it.
+    smallest = squares[np.argsort(F[:, 1:] @ found[1:])]
+    means = (np.cumsum(smallest) + AGREEING_ROWS) / (np.arange(1, 901) + AGREEING_ROWS)
+    assert scale.least[0] == pytest.approx(np.sqrt(means.min()), rel=1e-3)
+    factors = scale.factor(MEANS, DEVIATIONS)[:, 0]
+    np.testing.assert_allclose(factors, np.maximum(np.exp(F @ scale.weights[:, 0]), scale.least[0]))
+    level = np.exp(2.0 * scale.weights[0, 0])
+    assert (squares / factors**2).sum() + AGREEING_ROWS / level == pytest.approx(900 + AGREEING_ROWS)
+
+
+def near_copies(seed, n, odd):
+    """Errors, means and deviations of rows, most near-copies; one of ``odd`` copies has another target."""
+    rng = np.random.default_rng(seed)
+    copy = rng.random(n) < 0.7
+    means = rng.standard_t(3, (n, 1))
+    deviations = np.where(copy, 0.1, 1.0) * np.exp(0.2 * rng.standard_normal(n))
+    errors = deviations * np.where(copy, 0.1, 1.0) * rng.standard_normal(n)
+    wrong = copy & (rng.random(n) < 1.0 / odd)
+    errors[wrong] = rng.standard_normal(wrong.sum())
+    return errors[:, None], means, deviations
+
+
+def density(scale, errors, means, deviations):
+    wide = deviations * scale.factor(means, deviations)[:, 0]
+    return float(np.mean(0.5 * np.square(errors[:, 0] / wide) + np.log(wide)))
+
+
+@pytest.mark.parametrize("odd", [20, 60, 1e9])
+def test_factors_of_rows_are_no_smaller_than_unseen_copies_allow(odd):
+    losses = []
+    for seed in range(8):
+        known, new = near_copies(seed, 1_000, odd), near_copies(100 + seed, 20_000, odd)
+        one = replace(scale := RowScale.of(*known), weights=np.zeros((4, 1)), least=np.zeros(1))
+        score = np.square(known[0][:, 0] / known[2]).sum()
+        one.weights[0] = 0.5 * np.log((score + AGREEING_ROWS) / (1_000 + AGREEING_ROWS))
+        losses.append(density(scale, *new) - density(one, *new))
+    assert max(losses) < 0.02, losses
+    if odd == 1e9:  # factors of rows still pay where copies agree
+        assert max(losses) < -0.3, losses
 
 
 def test_a_factor_differs_from_row_to_row_only_where_errors_do():

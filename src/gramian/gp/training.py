@@ -28,7 +28,14 @@ from gramian.estimator.targets import NumberTargets
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.gp.calibration import BandCheck, leave_one_out
-from gramian.gp.choice import Chosen, choose_posterior, held_out_check, leave_one_out_judge, near_check
+from gramian.gp.choice import (
+    VIEWED_ROWS,
+    Chosen,
+    choose_posterior,
+    leave_one_out_judge,
+    near_check,
+    warn_where_views_differ,
+)
 from gramian.gp.exact_mean import exact_mean
 from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
 from gramian.gp.learning import Learned, block_sizes, learn, learn_all
@@ -42,6 +49,7 @@ from gramian.gp.sizes import FEWEST, plan_sizes, solves_for_mean, takes_neighbou
 from gramian.gp.start import start_kernel
 from gramian.gp.targets import counted_rows, normalise
 from gramian.kernels import Kernel
+from gramian.kernels.columns import dense
 from gramian.metric.input import Input, learned_input, planned_input
 from gramian.metric.metric import Metric
 from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup
@@ -156,6 +164,11 @@ def train(
         near = steps.near(rows, hyper, chosen.neighbours)
         few = rng.permutation(out)[:NARROWING_ROWS]
         near = near.narrowed(rows.source.take(few), engine, without=few)
+        if mean is None:
+            some, _ = sample_rows(rows.source, VIEWED_ROWS, rng)
+            nested = Posterior(found.features, found.factor, found.beta)
+            mixed = rng.permutation(np.asarray(dense(some), np.float64))
+            warn_where_views_differ(near, nested, mixed, engine)
         if calibration is None:
             own = None if counts is None else counts[out]
             calibration = near_check(near, rows.source.take(out), rows.numbers[out], engine, out, own)
@@ -232,16 +245,11 @@ class _Steps:
             found = self.likelihood(known, hyper)[0].found()
             nested = Posterior(found.features, found.factor, found.beta)
             nested = replace(nested, mean=self.mean(known, hyper)) if solves else nested
-        order = self.rng.permutation(held.n)  # the first of them choose
-        rows, targets, weights = held.rows, held.numbers, held.weights
-        own = None if weights is None else weights[order]
-        chosen = choose_posterior(nested, near, rows[order], targets[order], hyper.noise, self.engine, own)
-        if chosen.neighbours and not chosen.exact:
-            return chosen, None
-        assert nested is not None
-        near = None if near is None or not chosen.neighbours else replace(near, count=chosen.neighbours)
-        fitted = replace(nested, near=near, mean=nested.mean if chosen.exact else None)
-        return chosen, held_out_check(fitted, rows, targets, hyper.noise, self.engine, weights)
+        order = self.rng.permutation(held.n)  # the first of them choose the number of neighbours
+        own = None if held.weights is None else held.weights[order]
+        rows, targets = held.rows[order], held.numbers[order]
+        chosen, check = choose_posterior(nested, near, rows, targets, hyper.noise, self.engine, own)
+        return chosen, None if chosen.neighbours and not chosen.exact else check
 
     def near(self, rows: LabelledRows[Any], hyper: Hyperparameters, count: int) -> NeighbourPosterior:
         """Return the posterior from the nearest of the rows."""
