@@ -181,4 +181,5 @@ def inverse_of_factored(lower: NDArray[Real]) -> NDArray[Real]:
     info = ctypes.c_int(0)
     _call("potri", columns.dtype, _TRIANGLE[by_rows], len(columns), columns, apart, info)
     half = np.tril(columns.T if by_rows else columns)  # LAPACK writes one half only
-    return half + np.tril(half, -1).T
+    half += np.tril(half, -1).T
+    return half

@@ -81,6 +81,18 @@ def test_kept_columns_stand_beside_their_predictions(suffix: str, model: Path, t
     np.testing.assert_array_equal(pd.to_datetime(found["day"]).to_numpy(), FRAME.day)
 
 
+@pytest.mark.parametrize("more", [(), ("--missing", "?"), ("--missing", "")])
+def test_kept_cells_come_out_as_they_came_in(more: tuple[str, ...], model: Path) -> None:
+    cells = ["NA", "null", "n/a", " NA ", "007", "4.50", "-999", "?", ""]
+    rows = "a,id,level\n" + "".join(f"{j},{cell},{'NA' if j else 3}\n" for j, cell in enumerate(cells))
+    result = run(
+        "predict", model, "-", "--out", "-", "--keep", "id", "--keep", "level", *more, given=rows.encode()
+    )
+    found = pd.read_csv(io.StringIO(result.stdout), dtype=str, keep_default_na=False)
+    assert found["id"].tolist() == cells
+    assert found["level"].tolist() == ["3", *["NA"] * 8]
+
+
 def test_slips_with_pipes_are_told(model: Path, tmp_path: Path) -> None:
     clash = FRAME.assign(prediction=1.0).to_csv(index=False).encode()
     np.savez(tmp_path / "rows.npz", X=np.ones((4, 1)))

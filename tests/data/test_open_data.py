@@ -13,6 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.metrics import r2_score
 
 import gramian as gm
+from gramian._tiles import row_slices
 from gramian.data import RowSource, fingerprint
 from gramian.data.formats import text
 from gramian.data.source import row_blocks
@@ -307,8 +308,25 @@ def test_reading_is_counted_in_the_plan(tmp_path):
     model = gm.KernelRidge(random_state=0, gamma=0.2, alpha=0.1)
     stored, array = model.plan(source), model.plan(F, Y)
     longest = max(piece.n_rows for piece in source.storage.pieces)
-    assert (source.row_bytes, source.read_bytes) == (3 * 8 * D, 3 * 8 * D * longest)
+    held = 3 * 8 * D * longest + source.storage.buffer_bytes
+    assert (source.row_bytes, source.read_bytes) == (3 * 8 * D, held)
     reading = min(N, array.chunk_rows) * source.row_bytes + source.read_bytes
     assert stored.bytes["sums"] - array.bytes["sums"] == reading
     score = gm.KernelRidge(random_state=0, gamma=0.2, alpha=0.1).fit(source).score(source, source.target)
     assert 0 < score < 1
+
+
+def test_a_row_group_is_not_read_as_a_whole_and_its_buffers_are_planned_for(tmp_path):
+    # By Arrow's defaults all of a row group's columns are in memory, here 32 MB, whatever the budget.
+    pa = pytest.importorskip("pyarrow")
+    columns = pa.table({f"c{j}": np.random.default_rng(j).random(1_000_000) for j in range(4)})
+    pa.parquet.write_table(columns, tmp_path / "rows.parquet", row_group_size=1_000_000)
+    source, pool = gm.open_data(tmp_path / "rows.parquet"), pa.default_memory_pool()
+    before, most = pool.bytes_allocated(), 0
+    for where in row_slices(1_000_000, 50_000):
+        source.rows(where)
+        most = max(most, pool.bytes_allocated() - before)
+    assert most < source.read_bytes < 22_000_000
+    assert source.read_bytes - source.storage.buffer_bytes == 3 * source.storage.piece_bytes
+    few = gm.open_data(tmp_path / "rows.parquet", columns=["c0"])
+    assert 0 < few.storage.buffer_bytes < source.storage.buffer_bytes / 3

@@ -73,6 +73,7 @@ WEIGHTED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.* rows repeat one of")
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_rows_count_by_their_weight(name):
     model, target = WEIGHTED[name], LABELS if is_classifier(WEIGHTED[name]) else Y

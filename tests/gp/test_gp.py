@@ -268,10 +268,11 @@ def test_auto_takes_fewer_blocks_where_the_budget_is_small():
     least = r"is too small for a Gaussian process of \d+ rows.*fit to fewer rows"
     with pytest.raises(gm.BudgetError, match=least):
         gm.GaussianProcessRegressor(memory_budget="1MB", n_jobs=1).fit(rows, target)
-    exact = r"too small for approximation='exact' of 4000 rows: at least 2.* GB.*approximation='auto'"
+    exact = r"too small for approximation='exact' of 4000 rows: at least 9.* MB.*approximation='auto'"
+    gm.GaussianProcessRegressor(approximation="exact", memory_budget="1GB").plan(rows[:4_000])
     asked = r"too small for a process of root_rank=300 and 4 blocks.*lower"
     tree = gm.MultiResolution(root_rank=300, rank=20, n_blocks=4)
-    for told, chosen, budget in ((exact, "exact", "1GB"), (asked, tree, "5MB")):
+    for told, chosen, budget in ((exact, "exact", "900MB"), (asked, tree, "5MB")):
         with pytest.raises(gm.BudgetError, match=told):
             gm.GaussianProcessRegressor(approximation=chosen, memory_budget=budget, n_jobs=1).plan(
                 rows[:4_000]
@@ -299,6 +300,24 @@ def test_learning_and_predicting_stay_within_the_plan(sizes):
         tracemalloc.reset_peak()
         model.predict(np.tile(rows, (12, 1))[:80_000], return_std=True)
         assert tracemalloc.get_traced_memory()[1] - held < model.plan_.peak_bytes
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_exact_process_stays_within_the_plan(n_jobs):
+    rows = RNG.random((900, 2))
+    model = gm.GaussianProcessRegressor(
+        ard=True,
+        approximation="exact",
+        optimizer=lambda objective, start, bounds: (start, objective(start)[0]),
+        n_jobs=n_jobs,
+        random_state=0,
+    )
+    tracemalloc.start()
+    try:
+        model.fit(rows, np.sin(5 * rows[:, 0]))
+        assert tracemalloc.get_traced_memory()[1] < model.plan_.peak_bytes
     finally:
         tracemalloc.stop()
 

@@ -411,6 +411,7 @@ def test_folds_without_weight_and_lone_samples_are_explained():
         gm.KernelRidgeCV().fit(X, Y, sample_weight=weights)
 
 
+@pytest.mark.filterwarnings("ignore:.* rows repeat one of")
 def test_a_constant_output_and_repeated_rows_are_no_trouble():
     X, _, _ = table(40)
     X = np.repeat(X, 3, axis=0)

@@ -96,6 +96,8 @@ class Storage(ABC):
     views = False
     #: Whether rows are CSR matrices.
     sparse = False
+    #: Bytes that the format's reader holds beside the pieces, such as pages of a file.
+    buffer_bytes: int = 0
 
     def written_cell(self, piece: Piece, row: int) -> str:
         """Return words about a target's text that says missing; "" if it is none."""

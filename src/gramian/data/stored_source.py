@@ -81,8 +81,8 @@ class StoredSource:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of the pieces that are held while reading, including the one being read."""
-        return (KEPT_PIECES + 1) * self.storage.piece_bytes
+        """Bytes of the pieces that are held while reading, including the one being read, and of buffers."""
+        return (KEPT_PIECES + 1) * self.storage.piece_bytes + self.storage.buffer_bytes
 
     def rows(self, where: slice) -> Rows:
         """Return consecutive rows: a view of a mapped file, else a new or read-only array."""

@@ -36,8 +36,8 @@ class StoredTable(TableSource):
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of the pieces that are held while reading, including the one being read."""
-        return (KEPT_PIECES + 1) * self.storage.piece_bytes
+        """Bytes of the pieces that are held while reading, including the one being read, and of buffers."""
+        return (KEPT_PIECES + 1) * self.storage.piece_bytes + self.storage.buffer_bytes
 
     @property
     def target(self) -> StoredTarget | None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, IntArray, Rows
-from gramian.data.source import RowSource, row_blocks
+from gramian.data.source import ArraySource, RowSource, row_blocks
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import AccuracyWarning, user_level
 
-#: Numbers that are hashed at a time: 32 MB for each copy. Chosen by hand.
-NUMBERS = 1 << 22
-#: Rows that are looked at for others like them. Chosen by hand.
-PROBES = 1_000
+#: Numbers that are hashed at a time, 1 MB for each copy, and for the values of columns; bytes that a row's
+#: hashes and groups take; and most columns whose values are looked at. Chosen by hand.
+HASHED, NUMBERS, ROW_BYTES, MOST_COLUMNS = 1 << 17, 1 << 20, 64, 1_000
+#: Rows that are looked at for others like them, and least number of rows among which. Chosen by hand.
+PROBES, LEAST_SIZE = 1_000, 100
 #: Repeats are copies if chance makes at most this part of them, or of the differences between their targets;
 #: and if there are so many different rows, or this part of all and the last number: else they are levels of
 #: an experiment. Chosen by hand.
@@ -42,8 +45,60 @@ class Repeats:
         return first, np.bincount(self.copies, weights)[self.copies[first]].astype(np.float64)
 
 
-def find_repeats(source: RowSource, y: Array, columns: Sequence[IntArray] | None = None) -> Repeats | None:
-    """Return which rows are copies of each other; None if none are. Warns if more than a tenth are.
+def without_copies(
+    rows: LabelledRows[Any], memory_bytes: int, *, means: bool = False
+) -> tuple[LabelledRows[Any], IntArray | None]:
+    """Return rows with copies as one row that has the sum of their weights, and where each went (n,).
+
+    The second is None where there are no copies. No copy of a row that is held out is then learned from, and
+    the fit stays that of all rows. ``means`` : rows of equal features and other targets are one row too, with
+    the mean of these targets, which has the same least squares. Only arrays in memory are looked at, and only
+    if ``memory_bytes`` holds 64 bytes a row.
+    """
+    whole = rows, None
+    if not isinstance(rows.source, ArraySource) or rows.source.reads_ahead or rows.n < FEWEST:
+        return whole
+    if ROW_BYTES * rows.n > memory_bytes:
+        return whole
+    targets: Any = rows.targets
+    numbers = isinstance(targets, NumberTargets)
+    found = find_repeats(rows.source, rows.numbers if numbers else targets.codes(slice(0, rows.n)))
+    if found is None:
+        return whole
+    groups = found.groups if means and numbers else found.copies
+    _, first, place = np.unique(groups, return_index=True, return_inverse=True)
+    if len(first) == rows.n:
+        return whole
+    order = np.argsort(first)
+    first, place = first[order], np.argsort(order)[place]
+    merged = rows.taken(first)
+    mass = np.bincount(place, rows.weights).astype(np.float64)
+    if groups is not found.copies:
+        w = np.ones(rows.n) if rows.weights is None else np.where(mass[place] > 0, rows.weights, 1.0)
+        sums = np.stack([np.bincount(place, w * column) for column in rows.numbers.T], axis=1)
+        mean = sums / np.bincount(place, w)[:, None]
+        merged = replace(merged, targets=NumberTargets(mean[:, 0] if targets.flat else mean, len(first)))
+    return replace(merged, weights=mass), place
+
+
+def repeats_together(
+    order: IntArray, source: RowSource, y: Array, *, told: bool = True
+) -> tuple[IntArray, IntArray]:
+    """Return row numbers with those of repeats behind the first of them, and the numbers of their groups."""
+    found = find_repeats(source, y, told=told)
+    if found is None:
+        return order, order
+    _, first, place = np.unique(found.groups[order], return_index=True, return_inverse=True)
+    order = order[np.argsort(first[place], kind="stable")]
+    return order, found.groups[order]
+
+
+def find_repeats(
+    source: RowSource, y: Array, columns: Sequence[IntArray] | None = None, *, told: bool = True
+) -> Repeats | None:
+    """Return which rows are copies of each other; None if none are.
+
+    Warns if more than a tenth are, unless they have been ``told`` of before (False).
 
     Rows with equal features are copies of one measurement if chance does not explain them: if few rows agree
     in all columns but one, or if a column of numbers has mostly values of its own; and if their targets are
@@ -56,7 +111,7 @@ def find_repeats(source: RowSource, y: Array, columns: Sequence[IntArray] | None
     """
     n, d = source.shape
     own = np.empty(n, np.uint64)
-    for where, rows in row_blocks(source, max(1, NUMBERS // max(1, d))):
+    for where, rows in row_blocks(source, max(1, HASHED // max(1, d))):
         own[where] = _sums(rows)
     _, first, groups, counts = np.unique(own, return_index=True, return_inverse=True, return_counts=True)
     if len(first) == n:
@@ -66,8 +121,7 @@ def find_repeats(source: RowSource, y: Array, columns: Sequence[IntArray] | None
     _, copies, sizes = np.unique(own + targets, return_inverse=True, return_counts=True)
     shares = np.unique(targets, return_counts=True)[1] / n
     pairs, equal = (float(np.sum(c * (c - 1.0))) for c in (counts, sizes))
-    parts = [np.array([j]) for j in range(d)] if columns is None else columns
-    number, category, apart = _kinds(source, first, own[first], counts, parts)
+    number, category, apart = _kinds(source, first, own[first], counts, columns)
     least = min(LEAST_ROWS, max(FEWEST, LEAST_PART * n))
     same = pairs - equal <= DIFFER * (1.0 - float(shares @ shares)) * pairs
     settings = apart and not category and len(first) >= LEAST_ROWS and counts.max() <= LEAST_PART * n
@@ -78,7 +132,7 @@ def find_repeats(source: RowSource, y: Array, columns: Sequence[IntArray] | None
     n_groups = int(groups.max()) + 1
     if n_groups == n:
         return None
-    if n - n_groups > TOLD * n:
+    if told and n - n_groups > TOLD * n:
         warnings.warn(
             f"{n - n_groups:,} of {n:,} rows repeat one of the {n_groups:,} others, as copies by a join or "
             "by oversampling do. Rows that repeat are held out together, so that errors, penalties and "
@@ -91,17 +145,21 @@ def find_repeats(source: RowSource, y: Array, columns: Sequence[IntArray] | None
 
 
 def _kinds(
-    source: RowSource, first: IntArray, own: Array, counts: IntArray, columns: Sequence[IntArray]
+    source: RowSource, first: IntArray, own: Array, counts: IntArray, columns: Sequence[IntArray] | None
 ) -> tuple[bool, bool, bool]:
     """Tell whether a number, or a category, has mostly own values, and whether chance makes few equal rows.
 
     Of the rows that agree with a row in all columns but j, a share q_j/(1 − q_j) would agree in j too, where
     q_j is the chance that two rows have the same value there.
     """
-    rng, n_groups = np.random.default_rng(0), len(first)
-    size = min(n_groups, max(PROBES, NUMBERS // source.shape[1]))
+    rng, n_groups, places_of = np.random.default_rng(0), len(first), np.arange(source.shape[1])
+    if columns is None:
+        places_of = places_of[:: -(-len(places_of) // MOST_COLUMNS)]
+        columns = list(np.arange(len(places_of))[:, None])
+    size = min(n_groups, max(LEAST_SIZE, NUMBERS // source.shape[1]))
     drawn = np.sort(rng.choice(n_groups, size, replace=False)) if size < n_groups else np.arange(size)
-    hashes, own, counts = _hashes(source.take(first[drawn])), own[drawn], counts[drawn]
+    rows: Any = source.take(first[drawn])
+    hashes, own, counts = _hashes(rows[:, places_of], places_of), own[drawn], counts[drawn]
     probes = rng.choice(size, min(size, PROBES), replace=False)
     found = {False: False, True: False}
     by_chance = 0.0
@@ -120,17 +178,16 @@ def _kinds(
 def _sums(rows: Rows) -> Array:
     """Return a hash of each row, the sum of its cells' hashes."""
     if not sp.issparse(rows):
-        return np.asarray(_hashes(rows).sum(axis=1, dtype=np.uint64))
+        return np.asarray(_hashes(rows, np.arange(rows.shape[1])).sum(axis=1, dtype=np.uint64))
     thin: Any = sp.csr_array(rows)
     total = np.concatenate([[np.uint64(0)], np.cumsum(_mixed(thin.data, thin.indices), dtype=np.uint64)])
     return np.asarray(total[thin.indptr[1:]] - total[thin.indptr[:-1]])
 
 
-def _hashes(rows: Rows) -> Array:
-    """Return a hash of each cell, (n, d), that depends on its column; 0 for 0."""
+def _hashes(rows: Rows, columns: IntArray) -> Array:
+    """Return a hash of each cell, (n, d), that depends on the number of its column; 0 for 0."""
     thin: Any = rows
-    dense = thin.toarray() if sp.issparse(rows) else np.asarray(rows)
-    return _mixed(dense, np.arange(dense.shape[1]))
+    return _mixed(thin.toarray() if sp.issparse(rows) else np.asarray(rows), columns)
 
 
 def _mixed(values: Array, columns: IntArray) -> Array:

@@ -18,10 +18,12 @@ from gramian._checks import one_of, positive_number, whole_number
 from gramian._phases import Progress
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, RowsLike
+from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.fitting import remove
 from gramian.estimator.overflow_checks import finite_values
+from gramian.estimator.repeats import repeats_together
 from gramian.estimator.rows import checked_rows, checked_values
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError
@@ -190,8 +192,10 @@ class FastKernelModel(KernelEstimator):
         rows = rows.astype(np.float64)
         n, d = rows.shape
         weights = np.ones(n) if weights is None else weights
-        order = rng.permutation(np.flatnonzero(weights > 0))
-        held, kept = split_held_out(order, np.zeros(n, np.intp) if groups is None else groups)
+        order, repeats = repeats_together(
+            rng.permutation(np.flatnonzero(weights > 0)), as_source(rows), values
+        )
+        held, kept = split_held_out(order, np.zeros(n, np.intp) if groups is None else groups, repeats)
         count = len(held) if len(kept) < len(order) else 0
         taught = teacher(rows[kept], values[kept], weights[kept], start + TEACHER_PART * seconds)
         check_steady(taught, rows[kept])
@@ -379,18 +383,20 @@ def is_unfitted(teacher: BaseEstimator) -> bool:
     return not any(name.endswith("_") and not name.startswith("_") for name in vars(teacher))
 
 
-def split_held_out(order: Array, groups: Array) -> tuple[Array, Array]:
+def split_held_out(order: Array, groups: Array, repeats: Array) -> tuple[Array, Array]:
     """Split rows into held-out rows and training rows; with too few rows, return all of them as both.
 
     The first rows of ``order`` are held out. If that would leave a group without a training row, the last
-    row of every group is kept for training.
+    row of every group is kept for training. Neighbours in this order with one number in ``repeats`` are not
+    parted, unless the first two are.
     """
     count = min(MOST_HELD_OUT, round(HELD_OUT * len(order)))
+    while count > 2 and repeats[count] == repeats[count - 1]:
+        count -= 1
     held, kept = order[:count], order[count:]
     if len(np.unique(groups[kept])) < len(np.unique(groups[order])):
         last = len(order) - 1 - np.unique(groups[order[::-1]], return_index=True)[1]
-        free = np.ones(len(order), bool)
-        free[last] = False
+        free = ~np.isin(repeats, repeats[last])
         held = order[free][:count]
         kept = order[~np.isin(order, held)]
     return (held, kept) if len(held) >= 2 else (order, order)

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, Float64Array, RandomState
+from gramian.data.source import as_source
 from gramian.engine import Engine
+from gramian.estimator.repeats import repeats_together
 from gramian.exact.exact import Exact
 from gramian.exact.penalties import PenaltyTrials
 from gramian.exact.system import keeps_tiles
@@ -78,6 +80,7 @@ def default_teacher(
     kernel_of = partial(_kernel, scale, *_middles(rows / scale, rng))
     numbers = _numbers(kind, targets)
     order = rng.permutation(np.flatnonzero(weights > 0))
+    order, _ = repeats_together(order, as_source(rows), numbers, told=False)
     names = [name for name in GAMMAS if name == "gaussian" or rows.shape[1] <= LAPLACIAN_FEATURES]
     alive = [TeacherCandidate(name, gamma) for name in names for gamma in GAMMAS[name]]
     alpha, engine = ALPHAS[0], Engine(None)

@@ -46,10 +46,15 @@ def _likelihood(
     covariance = np.asarray(kernel(X, dtype=np.float64, n_jobs=1), np.float64)
     covariance.flat[:: n + 1] += noise
     lower, _ = cholesky_lower(covariance, "K + noise·I", warn=False)
+    del covariance  # three arrays of n² numbers are held at a time
     a = np.asarray(cho_solve(lower, Y), np.float64)
     logdet = 2.0 * float(np.log(np.diag(lower)).sum())
     value = -0.5 * (float(np.vdot(Y, a)) + outputs * (logdet + n * np.log(2.0 * np.pi)))
-    adjoint = 0.5 * (a @ a.T - outputs * inverse_of_factored(lower))
+    adjoint = inverse_of_factored(lower)
+    del lower
+    adjoint *= -outputs
+    adjoint += a @ a.T
+    adjoint *= 0.5
     slope = float(np.sum(noise * np.diag(adjoint)))
     if not by_kernel:
         return value, np.array([slope])

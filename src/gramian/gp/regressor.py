@@ -203,7 +203,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
         ``sample_weight`` : a row of weight w is the mean of w observations at x, with noise/w; bands and
         choices count it w times, and weight 0 leaves it out. Where the noise is learned, weights are divided
-        by their mean.
+        by their mean, and copies of a row (X and y) are one row.
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)

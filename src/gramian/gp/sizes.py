@@ -41,7 +41,9 @@ NEIGHBOURS, FEWEST = "neighbours", 64
 BASES_FACTOR = 2
 #: Assumed evaluations of the likelihood in all stages, operations of one by the cube of a block's rows, and
 #: square arrays that it holds.
-LEARNING_STEPS, CUBES, SQUARES = 100, 4, 9
+LEARNING_STEPS, CUBES, SQUARES = 100, 4, 7
+#: A budget that does not limit what is planned.
+UNLIMITED = 1 << 60
 #: Arrays (rows of a unit × landmarks) that a kernel's derivative holds at a time.
 UNIT_ARRAYS = 6
 #: Up to this many rows "auto" takes every row as a landmark, which is exact. Chosen by hand.
@@ -74,16 +76,25 @@ def plan_sizes(
     def planned(builder: Builder, reason: str) -> Plan:
         dtype = np.dtype(np.float64)
         landmarks = max(builder.root_landmarks, builder.landmarks_per_block)
-        units = 8 * UNIT_ARRAYS * engine.n_threads * min(UNIT_ROWS, n) * min(landmarks, n)
+        unit = 8 * UNIT_ARRAYS * min(UNIT_ROWS, n) * min(landmarks, n)
+        units = engine.n_threads * unit
+        whole = builder.root_landmarks >= n and not builder.landmarks_per_block
+        threads = engine.n_threads
+        room = UNLIMITED if whole else max(1, memory_budget - units) // BASES_FACTOR
         try:
-            plan = make_plan(
-                builder.settle(source, BuildSettings(kernel, dtype, rng, engine)),
-                work,
-                Resources(dtype, engine.n_threads, max(1, memory_budget - units) // BASES_FACTOR),
-                reason=reason,
-            )
+            settled = builder.settle(source, BuildSettings(kernel, dtype, rng, engine))
+            plan = make_plan(settled, work, Resources(dtype, threads, room), reason=reason)
+            taken = BASES_FACTOR * plan.peak_bytes + units
+            if whole:  # a thread has two products (n, n) that wait to be added, beside that of the sums
+                fixed = plan.bytes["sample"] + plan.bytes["fold"] + 8 * n * n
+                each = 16 * n * n + unit
+                threads = max(1, min(threads, (memory_budget - fixed) // each))
+                taken = fixed + threads * each
+                if taken > memory_budget:
+                    raise BudgetError("", taken)
+                plan = replace(plan, n_threads=threads, bytes={})
         except BudgetError as error:
-            least = BASES_FACTOR * error.least_bytes + units
+            least = error.least_bytes if whole else BASES_FACTOR * error.least_bytes + units
             sizes, remedy = f"a Gaussian process of {n} rows", "fit to fewer rows"
             if reason == EXACT:
                 sizes = f"approximation='exact' of {n} rows"
@@ -96,7 +107,7 @@ def plan_sizes(
                 f"{format_bytes(1.01 * least)} is needed. Raise the budget, or {remedy}.",
                 least,
             ) from None
-        size = {"bases": BASES_FACTOR * plan.peak_bytes + units}
+        size = {"bases": taken}
         time = dict(plan.seconds)
         if learning_blocks:
             size["learning"] = 8 * SQUARES * min(n, max(learning_blocks)) ** 2

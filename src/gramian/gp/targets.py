@@ -9,6 +9,7 @@ import numpy as np
 
 from gramian._typing import Float64Array
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.repeats import without_copies
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.parameters import ProcessParameters
@@ -19,7 +20,8 @@ def counted_rows(
 ) -> tuple[LabelledRows[Any], ProcessParameters]:
     """Return rows without those of weight 0, and the parameters for them.
 
-    Where the noise is learned, weights have mean 1: a factor of all of them is one of the noise.
+    Where the noise is learned, weights have mean 1: a factor of all of them is one of the noise. Copies of a
+    row are then one row, because they say nothing about the noise.
     """
     noise = parameters.row_noise
     if noise is not None and len(noise) != rows.n:
@@ -27,13 +29,16 @@ def counted_rows(
             f"noise has {len(noise)} entries, but X has {rows.n} rows. Give one number, or one variance for "
             "each row."
         )
+    learns = parameters.learn_noise and bool(parameters.optimizer)
+    if learns and noise is None:
+        rows = without_copies(rows, parameters.setup.resources.memory_bytes)[0]
     if rows.weights is None:
         return rows, parameters
     counted = rows.counted
     if len(counted) < rows.n:
         rows = rows.taken(counted)
         parameters = replace(parameters, row_noise=None if noise is None else noise[counted])
-    return rows.relative() if parameters.learn_noise and parameters.optimizer else rows, parameters
+    return rows.relative() if learns else rows, parameters
 
 
 def normalise(

@@ -91,6 +91,11 @@ class InputParameters:
     frozen: bool = False
     each_feature: bool = False
 
+    @property
+    def learns(self) -> bool:
+        """Whether a metric is to be learned."""
+        return isinstance(self.metric, str | LearnedMetric)
+
     @classmethod
     def of(cls, setup: FitSetup, *, standardize: bool, metric: object = None) -> Self:
         """Return the parameters of a fit with this setup."""

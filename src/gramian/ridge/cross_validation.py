@@ -25,6 +25,7 @@ from gramian.estimator.labelled import labelled_numbers
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.progress import shown_phases
+from gramian.estimator.repeats import without_copies
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
@@ -90,7 +91,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     cv : None, "gcv", int or splitter
         None: exact leave-one-out. "gcv": generalised cross-validation, e_i/(1 − mean h). An int or a splitter
         of scikit-learn's: folds, with bases, a pass and an elimination for each alpha in every one (a
-        splitter's folds are of all rows, so that no gamma is dropped early).
+        splitter's folds are of all rows, so that no gamma is dropped early). Copies of a row are held out
+        together, except by a splitter.
     alpha_per_target : bool, default=False
         Whether each output has an alpha of its own.
     refine : False, "lengthscale" or "lengthscales"
@@ -188,17 +190,24 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             alphas, gammas, y = self._given_alphas(), self._given_gammas(), own_target(X, y)
             source = self._fit_rows(X, y)
             sample = labelled_numbers(source, y, sample_weight)
-            sample = sample.relative() if alphas is None else sample
             self._flat = sample.targets.flat
             if not self.fit_intercept:
                 warn_of_far_targets(sample.targets)
             objective = replace(self._objective(sample, y), phases=phases)
             setup, asked = self._setup(phases)
             refuse_far_rows(sample, asked)
+            given, place, within = sample, None, np.zeros(sample.n_outputs)
+            if not isinstance(objective.cv, list):  # folds of a splitter's, which name rows
+                means = self.scoring is None
+                sample, place = without_copies(given, setup.resources.memory_bytes, means=means)
+            if place is not None:
+                apart = given.numbers - sample.numbers[place]
+                within = np.average(np.square(apart), axis=0, weights=given.weights)
+            sample = sample.relative() if alphas is None else sample
             self._check_refine(setup.kernel, source)
             scaling = InputParameters.of(setup, standardize=self.standardize)
             own = "kernel" in asked or self.refine == REFINE[1]
-            found = scaled_input(replace(scaling, each_feature=own), source, sample.weights)
+            found = scaled_input(replace(scaling, each_feature=own), sample.source, sample.weights)
             sample = found.prepared(sample)
             setup = replace(setup, kernel=setup.kernel.settled(sample.source, sample.weights))
             rng = as_generator(self.random_state)
@@ -241,10 +250,13 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             own_model = best.model.kernel, fit.intercept, fit.solution, plan, fit.rank
             model = KernelModel(fit.predictor, *own_model, input=found)
             held_out = best.model.residuals
-            held_out = None if held_out is None else predicted_numbers(held_out, flat=self._flat)
+            if held_out is not None:
+                held_out = held_out if place is None else held_out[place] + apart
+                held_out = predicted_numbers(held_out, flat=self._flat)
             chosen = {"choice_": choice, "refinement_": refinement, "loo_residuals_": held_out}
             self._keep(model.state() | {name: value for name, value in chosen.items() if value is not None})
-            self._learn(best, table, alphas, setup.kernel.kernel, kinds, refinement)
+            within = within if np.ndim(best.scores.top) else within.mean()
+            self._learn(best, table, alphas, setup.kernel.kernel, kinds, refinement, within)
         return self
 
     def predict(self, X: RowsLike) -> Float64Array:
@@ -297,9 +309,11 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         kernel: object,
         gammas: list[Any],
         refinement: Refinement | None,
+        within: Float64Array,
     ) -> None:
+        """Keep what was chosen; ``within`` is the variance of targets of equal rows about their mean."""
         number = best.scores.best
-        self.alpha_, self.best_score_ = _plain(best.alphas[number]), _plain(best.scores.top)
+        self.alpha_, self.best_score_ = _plain(best.alphas[number]), _plain(best.scores.top - within)
         named = isinstance(kernel, str) and kernel in KERNEL_NAMES and kernel not in WITHOUT_GAMMA
         kept = refinement is not None and refinement.kept
         values = [1.0 / self.n_features_in_ if g is None else float(g) for g in gammas]
@@ -309,7 +323,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         self.cv_results_ = {
             "alphas": alphas,
             "gammas": np.asarray(values) if named else None,
-            "scores": np.stack([s.values for s in found], axis=1),
+            "scores": np.stack([s.values - within for s in found], axis=1),
             "standard_errors": np.stack([s.errors for s in found], axis=1),
             "n_rows": table.n_rows,
             "degrees_of_freedom": np.stack(freedoms, axis=1) if len(freedoms) == len(found) else None,

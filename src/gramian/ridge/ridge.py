@@ -42,7 +42,7 @@ class KernelRidge(Regressor, RidgeEstimator):
         is half the penalty. An array has a penalty for each output, such as ``alpha_`` of
         :class:`KernelRidgeCV`; a solve is made for each distinct one. "auto" takes the alpha of the least
         leave-one-out error on the features of all rows, with weights divided by their mean: there only their
-        ratios matter.
+        ratios matter. Copies of a row count as one row, whose weight is their number.
     kernel, gamma, degree, coef0, kernel_params
         The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features, "scale" is
         1/(n_features · X.var()) of the rows as the kernel takes them, weighted by ``sample_weight``;

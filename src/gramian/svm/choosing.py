@@ -18,6 +18,7 @@ import numpy as np
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.repeats import without_copies
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.input import learned_input
 from gramian.metric.rounds import RoundModel, RoundSetup
@@ -84,6 +85,8 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters, kind: Newt
     """Return the fit to labelled rows, with what the parameters leave to the rows."""
     began, asked = time.perf_counter(), parameters.asked
     refuse_far_rows(rows, asked)
+    if rows.n >= LEAST_ROWS and (asked or parameters.input.learns):
+        rows = without_copies(rows, parameters.setup.resources.memory_bytes)[0]
     if "C" in asked:
         rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)

@@ -20,6 +20,7 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
 from gramian.estimator.progress import shown_phases
+from gramian.estimator.repeats import without_copies
 from gramian.estimator.sample_weights import relative_weights
 from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.model import TRAINED, KernelModel
@@ -166,7 +167,10 @@ class KernelSVC(Classifier, KernelEstimator):
             problem = self._problem()
             folds = whole_number("calibration_folds", self.calibration_folds, 2)
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
-            fit = fit_newton(rows, NewtonParameters.of(self, phases), class_model(problem))
+            parameters = NewtonParameters.of(self, phases)
+            if self.probability:
+                rows = without_copies(rows, parameters.setup.resources.memory_bytes)[0]
+            fit = fit_newton(rows, parameters, class_model(problem))
             self._keep(fit.state())
             self.classes_ = rows.targets.classes
             if self.probability:

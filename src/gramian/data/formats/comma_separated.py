@@ -59,6 +59,8 @@ class CSVStorage(ColumnarStorage):
         sep = self._parsers[0].dialect.sep
         self.read_as = "" if sep == "," else f"columns separated by {SEPARATORS.get(sep, repr(sep))}"
         self._tell_decimal_commas(choice)
+        # A block of lines, its copy in UTF-8, and Arrow's cells and columns of it.
+        self.buffer_bytes = 4 * max((end - start for start, end in (p.where for p in self.pieces)), default=0)
         schema = pyarrow_package().schema([(name, self._types[name]) for name in used])
         self.plan(schema, replace(self.choice, drop=()))  # the schema has none of them
         self.find_left_out(self._parsers[0].header)

@@ -12,6 +12,9 @@ from gramian.data.formats.columnar import ColumnarStorage, common_type, exact_ca
 from gramian.data.storage import Piece, piece_rows
 from gramian.data.stored_file import StoredFile
 
+#: Bytes of a column that are read at a time, and of a usual page and dictionary.
+BUFFER, PAGE = 1 << 16, 1 << 20
+
 if TYPE_CHECKING:
     from gramian.data.arrow import FileMetaData, ParquetFile, Schema
 
@@ -20,8 +23,8 @@ class ParquetStorage(ColumnarStorage):
     """Row groups of Parquet files, cut into pieces of a few megabytes.
 
     A row group is read forward, so that pieces in order cost one pass over it, whatever its size; a piece
-    before the last one read starts the group again. Memory besides a piece: one page of each column, of the
-    size that the file's writer chose.
+    before the last one read starts the group again. Memory besides a piece: the dictionary and a page of each
+    column, compressed and not, of the size that the file's writer chose; 1 MB each is planned for.
     """
 
     def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
@@ -43,6 +46,7 @@ class ParquetStorage(ColumnarStorage):
                 same_columns(schema, file.schema_arrow, used, self.names[0], str(path))
                 schema = _widen_schema(schema, file.schema_arrow, used)
                 pieces += _pieces(number, file.metadata, piece_rows(width(schema, used)))
+                self.buffer_bytes = max(self.buffer_bytes, _buffer_bytes(file.metadata, used))
         self._kinds = {name: schema.field(name).type for name in used}
         self.plan(schema, choice)
 
@@ -97,8 +101,21 @@ class _Place:
 
 
 def _open_file(name: str) -> Any:
-    # Verify the checksums of pages if the writer stored some.
-    return pyarrow_package().parquet.ParquetFile(name, page_checksum_verification=True)
+    # Verify the checksums of pages if the writer stored some. Arrow's defaults read whole row groups ahead.
+    return pyarrow_package().parquet.ParquetFile(
+        name, page_checksum_verification=True, pre_buffer=False, buffer_size=BUFFER
+    )
+
+
+def _buffer_bytes(metadata: FileMetaData, names: Sequence[str]) -> int:
+    """Return the bytes of buffers, dictionaries and pages of these columns while a row group is read."""
+    found = 0
+    for k in range(metadata.num_row_groups):
+        group = metadata.row_group(k)
+        columns = [group.column(j) for j in range(group.num_columns)]
+        stored = [c.total_uncompressed_size for c in columns if c.path_in_schema.split(".")[0] in names]
+        found = max(found, sum(BUFFER + 3 * min(size, PAGE) for size in stored))
+    return found
 
 
 def _widen_schema(schema: Schema, other: Schema, names: Sequence[str]) -> Any:
