@@ -218,9 +218,7 @@ def test_two_views_that_differ_in_a_gap_are_told():
     x = x[(x < 4) | (x > 6)]
     y = np.sin(2 * x) + 0.3 * x + 0.15 * np.random.default_rng(0).standard_normal(len(x))
     fixed = {"optimizer": None, "noise": 0.02, "approximation": "neighbours", "random_state": 0}
-    with pytest.warns(
-        gm.AccuracyWarning, match=r"more than 3 deviations at \d+% of 400 points .* set"
-    ):
+    with pytest.warns(gm.AccuracyWarning, match=r"more than 3 deviations at \d+% of 400 points .* set"):
         gm.GaussianProcessRegressor(2.0 * gm.Gaussian(3.25), **fixed).fit(x[:, None], y)
     gm.GaussianProcessRegressor(2.0 * gm.Gaussian(1.2), **fixed).fit(x[:, None], y)  # no warning
 
