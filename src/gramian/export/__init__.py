@@ -32,9 +32,10 @@ def export(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
         format:
 
         ``.onnx``  a graph of standard operators, for onnxruntime and others. Needs the extra ``export``. Of a
-                   table it has one input for each column, with the column's name; NaN and empty text are
-                   missing values. Text is compared by ``Equal`` of opset 19, many levels of a category by
-                   ``LabelEncoder`` of ``ai.onnx.ml``.
+                   table it has one input for each column, with the column's name; NaN, empty text and text
+                   that says missing ("NA") are missing values. Text is taken as it stands, so strip spaces
+                   around it first: " NA " is an unknown category. It is compared by ``Equal`` of opset 19,
+                   many levels of a category by ``LabelEncoder`` of ``ai.onnx.ml``.
         ``.py``    a module that needs NumPy only, with ``predict(X)`` and ``decision(X)``, for tables also
                    ``predict_proba(X)``. Columns of frames, Arrow tables and lists of dicts are found by name,
                    those of arrays and lists by place.

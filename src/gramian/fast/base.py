@@ -192,9 +192,10 @@ class FastKernelModel(KernelEstimator):
         rows = rows.astype(np.float64)
         n, d = rows.shape
         weights = np.ones(n) if weights is None else weights
-        order, repeats = repeats_together(
-            rng.permutation(np.flatnonzero(weights > 0)), as_source(rows), values
-        )
+        order = rng.permutation(np.flatnonzero(weights > 0))
+        # Values of a fitted teacher are equal where rows are, which tells nothing of copies.
+        own = self.teacher is None or is_unfitted(self.teacher)
+        order, repeats = repeats_together(order, as_source(rows), values, told=own)
         held, kept = split_held_out(order, np.zeros(n, np.intp) if groups is None else groups, repeats)
         count = len(held) if len(kept) < len(order) else 0
         taught = teacher(rows[kept], values[kept], weights[kept], start + TEACHER_PART * seconds)
