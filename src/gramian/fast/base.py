@@ -193,8 +193,7 @@ class FastKernelModel(KernelEstimator):
         n, d = rows.shape
         weights = np.ones(n) if weights is None else weights
         order = rng.permutation(np.flatnonzero(weights > 0))
-        # Values of a fitted teacher are equal where rows are, which tells nothing of copies.
-        own = self.teacher is None or is_unfitted(self.teacher)
+        own = self.teacher is None or is_unfitted(self.teacher)  # a fitted one's values tell of no copies
         order, repeats = repeats_together(order, as_source(rows), values, told=own)
         held, kept = split_held_out(order, np.zeros(n, np.intp) if groups is None else groups, repeats)
         count = len(held) if len(kept) < len(order) else 0
@@ -248,8 +247,7 @@ class FastKernelModel(KernelEstimator):
         else:
             best = trainer.fitted(shape)
             used = 1.0
-        student = best.student
-        dtype = np.dtype(self.dtype)
+        student, dtype = best.student, np.dtype(self.dtype)
         found = np.asarray(rounded(student.predictor(), dtype, rows[kept])(rows[held]), np.float64)
         compare(found, taught(rows[held]), TrainingSet(rows[held], values[held], weights[held]))
         if self.teacher is not None and not is_unfitted(self.teacher):
@@ -387,9 +385,8 @@ def is_unfitted(teacher: BaseEstimator) -> bool:
 def split_held_out(order: Array, groups: Array, repeats: Array) -> tuple[Array, Array]:
     """Split rows into held-out rows and training rows; with too few rows, return all of them as both.
 
-    The first rows of ``order`` are held out. If that would leave a group without a training row, the last
-    row of every group is kept for training. Neighbours in this order with one number in ``repeats`` are not
-    parted, unless the first two are.
+    The first rows of ``order`` are held out, without parting neighbours of one number in ``repeats``. If a
+    group had no training row, the last row of every group is kept for training.
     """
     count = min(MOST_HELD_OUT, round(HELD_OUT * len(order)))
     while count > 2 and repeats[count] == repeats[count - 1]:
