@@ -28,7 +28,7 @@ BATCH_BYTES = 1 << 23
 def gradient_rows(switched: Sequence[Group], most: int) -> int:
     """Return at how many rows gradients are taken: fewer where many columns are switched.
 
-    >>> gradient_rows([(0,), (1, 2, 3)], 500), gradient_rows([(j,) for j in range(100)], 500)
+    >>> gradient_rows([(0,), (1, 2, 3)], 500), gradient_rows([(j,) for j in range(40)], 500)
     (500, 200)
     """
     switches = sum(max(2, len(group)) for group in switched)
