@@ -19,7 +19,8 @@ from gramian.compression.checkpoint import SumsCheckpoint
 from gramian.data.source import as_source
 
 #: Units of weights; exponents of two of other units: within float32, beyond it, and near the ends of float64.
-WEIGHTS = (2.0**-20, 4.0, 3.7, 2.0**20, 1e-3)
+POWERS_OF_TWO = (2.0**-20, 4.0, 2.0**20)
+WEIGHTS = (*POWERS_OF_TWO, 3.7, 1e-3)
 TARGETS = (-20, 60, -140, 140, -440, 440)
 ROWS = (-60, -40, 0, 40, 50)
 #: Estimators that divide weights by their mean, because they choose their penalty; parameters that choose it.
@@ -41,14 +42,15 @@ def _one(case: Case, choices: Any) -> Any:
 def units_of_weights(trial: Trial) -> None:
     """Weights in another unit give the same bits, where the penalty is searched for.
 
-    In a unit that is no power of two a weight may lie between two numbers of 30 bits, once in a million.
+    In a unit that is no power of two a weight may lie between two numbers of 30 bits, once in a million. The
+    last fit of a support vector machine has C times the weights as they are given, which round then.
     """
     case, chosen = trial.case, CHOOSE.get(trial.case.estimator)
     options: dict[str, Any] = {} if chosen is None else {chosen: "auto"}
     if case.estimator == "KernelRidgeCV":
         options = {"alphas": gm.KernelRidgeCV().alphas}
     assert case.w is not None
-    factor = float(_one(case, WEIGHTS))
+    factor = float(_one(case, POWERS_OF_TWO if chosen == "C" else WEIGHTS))
     found = [trial.fit(case.model(**options), trial.rows, case.y, w) for w in (case.w, factor * case.w)]
     want, got = (trial.answers(model, trial.new) for model in found)
     trial.same(f"with weights in units of {factor:g}", got, want)

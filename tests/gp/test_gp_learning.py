@@ -151,6 +151,7 @@ def test_no_progress_is_told(monkeypatch):
     ],
     ids=["repeated rows", "a constant feature", "more features than rows", "far from the origin"],
 )
+@pytest.mark.filterwarnings("ignore:200 of 300 rows repeat")
 def test_awkward_rows_have_an_answer(rows, target):
     model = gm.GaussianProcessRegressor(random_state=0).fit(rows, target)
     mean, std = model.predict(rows, return_std=True)
