@@ -30,7 +30,7 @@ KERNELS = [
     gm.Matern((0.5, 1.0, 2.0, 3.0, 1.0), nu=2.5),
     gm.Laplacian((0.5, 1.0, 2.0, 3.0, 1.0)),
     PoweredExponential(2.0, p=1.0, q=0.4),
-    2.0 * gm.Exponential(2.0) + gm.Laplacian(4.0),
+    0.6 * gm.Exponential(2.0) + 0.4 * gm.Laplacian(4.0),  # of size 1 as the others, which the bounds are for
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -56,16 +57,21 @@ class CityblockColumns(Columns):
     ) -> None:
         super().__init__(Z.shape[0], dtype)
         self._elementwise = elementwise
-        points = np.asarray(dense(Z), np.float64)
+        points = self._points = np.array(dense(Z), np.float64)
         inverse = np.broadcast_to(1.0 / lengthscale, (points.shape[1],)).astype(np.float64)
         self._few = None if exact else _few_values(points, inverse)
         several = np.setdiff1d(np.arange(points.shape[1]), [] if self._few is None else self._few.features)
         self._several = several if len(several) < points.shape[1] else None
+        self._apart = None if self._several is None else np.ascontiguousarray(points[:, several])
         # float32 numbers stay what they are, if the inverse lengthscales leave room for products.
-        narrow = self.dtype == Z.dtype == np.float32 and bool((np.abs(np.log(inverse)) < _NARROW).all())
-        self._points: FloatArray = np.array(points.T, self.dtype if narrow else np.float64, order="C")
+        self._narrow = self.dtype == Z.dtype == np.float32 and bool((np.abs(np.log(inverse)) < _NARROW).all())
         # A single number for all features is cheaper than a weight for each.
         self._inverse = 1.0 / lengthscale if lengthscale.size == 1 else inverse
+
+    @cached_property
+    def _by_feature(self) -> FloatArray:
+        """The points (d, m) as compiled loops read them, made where the first tile is computed by these."""
+        return np.array(self._points.T, self.dtype if self._narrow else np.float64, order="C")
 
     @property
     def nbytes(self) -> int:
@@ -78,32 +84,32 @@ class CityblockColumns(Columns):
             tile, part = out[rows], dense(X[rows])
             with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
                 if compiles():
-                    cityblock(part, self._points, self._inverse, tile)
+                    cityblock(part, self._by_feature, self._inverse, tile)
                 else:
                     tile[...] = self._distances(part.astype(np.float64, copy=False))
             self._elementwise(tile)
 
     def _distances(self, X: Float64Array) -> Float64Array:
-        few, several = self._few, self._several
-        if few is None or several is None:
+        few, several, apart = self._few, self._several, self._apart
+        if few is None or several is None or apart is None:
             return _by_differences(X, self._points, self._inverse)
         found = few.distances(X)
         if several.size:
             inverse = self._inverse if self._inverse.size == 1 else self._inverse[several]
-            found += _by_differences(X[:, several], self._points[several], inverse)
+            found += _by_differences(X[:, several], apart, inverse)
         return found
 
 
-def _by_differences(X: Float64Array, Z: FloatArray, inverse: FloatArray) -> Float64Array:
-    """Return the distances of rows X (n, d) and columns Z (d, m) in float64.
+def _by_differences(X: Float64Array, Z: Float64Array, inverse: FloatArray) -> Float64Array:
+    """Return the distances of rows X (n, d) and Z (m, d).
 
     Scaling after the differences keeps the digits of data far from the origin.
     """
     if inverse.size == 1:
-        found = cdist(X, Z.T, "cityblock")
+        found = cdist(X, Z, "cityblock")
         found *= inverse
         return found
-    return cdist(X, Z.T, "cityblock", w=inverse)
+    return cdist(X, Z, "cityblock", w=inverse)
 
 
 @dataclass(frozen=True, slots=True)
