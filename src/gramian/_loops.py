@@ -79,7 +79,7 @@ def _log(x: float) -> Callable[[float], float]:
 
 # In compiled code a number without a type is float64, so all of these need one.
 _LOW, _HIGH, _ZERO, _HALF, _ONE, _TWO, _INF = np.array([-69, 89, 0, 0.5, 1, 2, np.inf], np.float32)
-#: What is added so that a sum has no digits behind the point; 1/log 2; and log 2 in two parts.
+#: A number to which this is added loses its fraction; 1/log 2; and log 2, whole and in two parts.
 _ROUND, _PER_LOG2, _LOG2, _LOG2_HIGH, _LOG2_LOW = np.array(
     [1.5 * 2**23, 1.4426950408889634, 0.6931471805599453, 0.693359375, -2.12194440e-4], np.float32
 )

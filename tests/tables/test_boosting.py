@@ -98,6 +98,21 @@ def test_numbers_are_those_of_boosting_on_joined_groups(weighted, usual):
     np.testing.assert_array_equal(found.of(ArraySource(X)), found.of(X))
 
 
+def test_bins_are_found_on_no_more_rows_than_memory_holds():
+    X, _ = hot(600)
+    read = []
+
+    class Source(ArraySource):
+        def take(self, numbers):
+            read.append(len(numbers))
+            return super().take(numbers)
+
+    rows = LabelledRows(Source(X), X[:, :1], None)
+    task = boosting._Task.of(rows, GROUPS, False, 0, 300)
+    assert read == [300]
+    assert sorted(task.edges) == [0, 4]
+
+
 def test_trees_split_sets_of_categories(usual):
     X, codes = hot(600)
     y = X[:, 0] * (codes == 1) + (codes == 2)
@@ -118,7 +133,7 @@ def test_another_setting_must_be_clearly_better(better):
     X, _ = hot()
     y = X[:, 0] * X[:, 4] if better else np.random.default_rng(1).standard_normal(300)
     few, many = TreeSetting(leaves=2), TreeSetting(leaves=16)
-    task = boosting._Task.of(given(X, y), GROUPS, False, 0)
+    task = boosting._Task.of(given(X, y), GROUPS, False, 0, 300)
 
     losses = [
         boosting._loss(task.learner(np.arange(200), setting, 0.1), np.arange(200, 300), 100)

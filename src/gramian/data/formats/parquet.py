@@ -101,7 +101,7 @@ class _Place:
 
 
 def _open_file(name: str) -> Any:
-    # Verify the checksums of pages if the writer stored some. Arrow's defaults read whole row groups ahead.
+    # Checksums of pages are verified where there are some. By default Arrow reads whole row groups ahead.
     return pyarrow_package().parquet.ParquetFile(
         name, page_checksum_verification=True, pre_buffer=False, buffer_size=BUFFER
     )

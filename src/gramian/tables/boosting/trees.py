@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -82,11 +82,16 @@ class Trees:
                 raise InputError(f"The nodes {first} to {last} are no tree of at most {MOST_LEAVES} leaves.")
 
     @classmethod
-    def of_boosting(cls, models: Sequence[Any], rounds: int | None = None) -> Self:
+    def of_boosting(
+        cls, models: Sequence[Any], rounds: int | None = None, edges: Mapping[int, Float64Array] | None = None
+    ) -> Self:
         """Return the trees of the first rounds of scikit-learn's boosting, the models' outputs side by side.
 
         Its categories are whole numbers from 0 to 254. NONE stands for a missing or an unknown one; missing
         numbers are not known to the trees.
+
+        edges : by column, where scikit-learn's trees have seen the numbers of bins in place of values. A
+        value in bin b is above edges[b − 1] and at most edges[b]; the trees that are returned see values.
         """
         columns, numbers, lengths, outputs, starts = [], [], list[int](), list[int](), list[Float64Array]()
         sets, lefts = [], list[Masks]()
@@ -109,26 +114,20 @@ class Trees:
                     sets.append(own)
                     lengths.append(len(nodes))
                     outputs.append(output)
+        places = np.concatenate([np.zeros(0), *columns]).astype(np.intp)
+        values = np.concatenate([np.zeros(0), *numbers])
+        for column, own in (edges or {}).items():
+            at = places == column
+            values[at] = own[np.floor(values[at]).astype(np.intp)]
         return cls(
-            np.concatenate([np.zeros(0), *columns]).astype(np.intp),
-            np.concatenate([np.zeros(0), *numbers]),
+            places,
+            values,
             np.concatenate([np.zeros(0), *sets]).astype(np.intp),
             np.array(lefts, np.uint32).reshape(-1, CODES // 32),
             np.array(lengths, np.intp),
             np.array(outputs, np.intp),
             np.concatenate(starts),
         )
-
-    def of_bins(self, edges: dict[int, Float64Array]) -> Self:
-        """Return the trees for rows whose values in some columns these trees know by the numbers of bins.
-
-        edges : by column, ascending: a value in bin b is above edges[b − 1] and at most edges[b].
-        """
-        numbers = self.numbers.copy()
-        for column, own in edges.items():
-            at = self.columns == column
-            numbers[at] = own[np.floor(numbers[at]).astype(np.intp)]
-        return replace(self, numbers=numbers)
 
     @classmethod
     def none(cls) -> Self:

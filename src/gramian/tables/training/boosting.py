@@ -96,7 +96,7 @@ def with_boosting(
     seed = int(rng.integers(2**31))
     folds = (holdout.folds(counted, FOLDS, rng) if len(counted) <= MOST_FOLDED else None) or [held]
     most = max(2, resources.memory_bytes // (NUMBER_BYTES * rows.source.shape[1]))
-    task = _Task.of(rows, groups, classes, seed)
+    task = _Task.of(rows, groups, classes, seed, most)
 
     def learner(numbers: IntArray, setting: TreeSetting, rate: float) -> _Learner:
         drawn = numbers if len(numbers) <= most else np.sort(rng.choice(numbers, most, replace=False))
@@ -206,10 +206,11 @@ class _Task:
     edges: dict[int, Float64Array]
 
     @classmethod
-    def of(cls, rows: LabelledRows[Array], groups: Any, classes: bool, seed: int) -> _Task:
-        some = rows.counted
-        if len(some) > BIN_ROWS:
-            some = np.sort(np.random.default_rng(seed).choice(some, BIN_ROWS, replace=False))
+    def of(cls, rows: LabelledRows[Array], groups: Any, classes: bool, seed: int, most: int) -> _Task:
+        """Return what boosting learns; at most ``most`` rows are read to find the bins, as memory holds."""
+        some, most = rows.counted, min(most, BIN_ROWS)
+        if len(some) > most:
+            some = np.sort(np.random.default_rng(seed).choice(some, most, replace=False))
         edges = bin_edges(np.asarray(rows.source.take(some)))
         if not classes:
             columns = np.asarray(rows.targets, np.float64).reshape(rows.n, -1)
@@ -318,6 +319,6 @@ class _Learner:
 
     def boosted(self, rounds: int) -> Boosted:
         """Return the trees of the first rounds."""
-        trees = Trees.of_boosting(self.models, rounds) if self.models else Trees.none()
-        trees = trees.of_bins(self.task.joined_edges)
+        edges = self.task.joined_edges
+        trees = Trees.of_boosting(self.models, rounds, edges) if self.models else Trees.none()
         return Boosted(trees, self.task.groups, self.means, self.task.n_classes, self.classes, self.pairs)
