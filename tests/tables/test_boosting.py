@@ -436,6 +436,24 @@ def test_it_joins_unless_the_user_says_otherwise():
     assert not hasattr(few.model_, "boosted_")
 
 
+def test_an_instant_fit_compares_no_kernels_scalings_and_trees(monkeypatch):
+    X, y = steps(600)
+    monkeypatch.setattr(boosting, "_choose_setting", None)  # not asked
+    model = gm.TabularRegressor(effort="instant", random_state=0, n_jobs=1).fit(X[:400], y[:400])
+    tried = {(each.setting.kernel, each.setting.scaling, each.metric) for each in model.search_.trials}
+    assert tried == {("laplacian", "auto", None)}
+    assert len(model.oof_rows_) == 80
+    assert hasattr(model.model_, "boosted_")
+    assert model.score(X[400:], y[400:]) > 0.75
+    labels = (y > 0.5).astype(int)
+    other = gm.TabularClassifier(
+        effort="instant", kernel="gaussian", metric="diagonal", random_state=0, n_jobs=1
+    )
+    trials = other.fit(X[:400], labels[:400]).search_.trials
+    assert {each.setting.kernel for each in trials} == {"gaussian"}  # what the user names is done
+    assert other.score(X[400:], labels[400:]) > 0.85
+
+
 def test_of_many_rows_only_the_held_out_ones_are_left_out(monkeypatch):
     monkeypatch.setattr("gramian.tables.training.boosting.MOST_FOLDED", 250)
     X, _ = hot()

@@ -215,7 +215,8 @@ class TabularModel(TableServer, KernelEstimator):
         sizes = round_sizes(len(sample), self._search_bytes, self._effort)
         sizes = tuple(sorted({min(size, len(sample) - n_held) for size in sizes}))
         both = weights, scale_weights
-        scalings = SCALINGS if self.scaling == AUTO else (self.scaling,)
+        every = self.scaling == AUTO and self._effort.compare
+        scalings = SCALINGS if every else (self.scaling,)
         forms = SearchRows.of(rows, sampled, sizes, scalings, respond, both, holdout, rng, until)
         whole = TableProblem(
             forms.scaled,
@@ -367,14 +368,15 @@ class TabularModel(TableServer, KernelEstimator):
         chosen, names = self.kernel, (*POWERS, *SYNONYMS)
         if isinstance(chosen, str):
             one_of("kernel", chosen, (AUTO, *names))
-            chosen = tuple(POWERS) if chosen == AUTO else (chosen,)
+            usual = tuple(POWERS) if self._effort.compare else ("laplacian",)
+            chosen = usual if chosen == AUTO else (chosen,)
         if not isinstance(chosen, Sequence) or not len(chosen):
             raise InputError(f"kernel={chosen!r} must be 'auto', or names from {', '.join(names)}.")
         checked = [one_of("kernel", name, names) for name in chosen]
         return tuple(dict.fromkeys(SYNONYMS.get(name, name) for name in checked))
 
     def _forms(self) -> tuple[str, ...]:
-        if self.metric is None:
+        if self.metric is None or (self.metric == AUTO and not self._effort.compare):
             return ()
         one_of("metric", self.metric, (AUTO, *FORMS))
         return ("diagonal", "full") if self.metric == AUTO else (self.metric,)

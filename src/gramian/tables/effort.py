@@ -16,7 +16,8 @@ class TableEffort:
     metric on more rows, and how many rows these fit in a regression and in a classification; mean : whether
     the mean with a kernel of the other norm is tried; exact : whether models of more rows than one
     factorisation takes are exact; boosting : whether boosting is tried; logistic : whether logistic models
-    are fitted beside exact models of classes.
+    are fitted beside exact models of classes; compare : whether scalings, kernels, metrics and sizes of trees
+    are compared. If not, one Laplacian kernel is taken, and one hold-out judges boosting.
     """
 
     search_rows: tuple[int, ...]
@@ -26,10 +27,12 @@ class TableEffort:
     exact: bool
     boosting: bool = True
     logistic: bool = True
+    compare: bool = True
 
 
 #: The numbers are chosen by hand.
 EFFORTS = {
+    "instant": TableEffort((400,), 0, (3_000, 3_000), mean=False, exact=False, logistic=False, compare=False),
     "fast": TableEffort((400,), 1, (3_000, 3_000), mean=False, exact=False, logistic=False),
     "default": TableEffort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True),
     "best": TableEffort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True),

@@ -83,10 +83,10 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         "neg_mean_absolute_error", or scorer(estimator, X, y); None means squared errors. If it scores the
         centre of the transformed target, given as a constant, better than the mean target, as absolute and
         logarithmic errors do, predictions are g⁻¹ as it is, near the median.
-    effort : {"fast", "default", "best"}, default="default"
-        How long to look for the best model. "fast" searches on fewer rows, refines the metric once, takes no
-        mean of two kernels, and leaves models of more than 2,500 rows approximate; "best" refines the metric
-        longer.
+    effort : {"instant", "fast", "default", "best"}, default="default"
+        How long to look for the best model. "instant" compares neither kernels and scalings
+        nor metrics, and fits one small model beside boosting; "fast" searches on fewer rows, refines the
+        metric once, takes one kernel and approximates beyond 2,500 rows; "best" refines the metric longer.
     include : "auto" or tuple of str, default="auto"
         What may join the kernel models. ("boosting",) is scikit-learn's gradient boosting, with 200 rows or
         more: a mean with the kernel models, weighted by values of rows that neither has seen (five folds, or

@@ -220,7 +220,9 @@ def last_fit(
         groups = tuple(each for each in switched if len(each) > 1)
         given.phases("boosting")
         labelled = LabelledRows(rows.source, np.asarray(rows.targets.values), rows.weights)
-        trees = with_boosting(labelled, groups, given.classifies, held, holdout, whole, until, rng)
+        trees = with_boosting(
+            labelled, groups, given.classifies, held, holdout, whole, until, rng, given.effort.compare
+        )
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
     looks = tuple[tuple[float, float, bool], ...]()
     if pace.limited:

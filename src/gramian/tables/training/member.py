@@ -260,7 +260,9 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
     unseen = _unseen(factory, rest, held, solved.get(alpha))
     if not len(held) or (pace.limited and pace.left < LOGISTIC_TIMES * longest):
         return Member(model, parameters, held, values, unseen=unseen)
-    found = with_logistic(factory, model, alpha, held, values, unseen, folded=not pace.limited)
+    found = with_logistic(
+        factory, model, alpha, held, values, unseen, folded=factory.effort.compare and not pace.limited
+    )
     return Member(model, parameters, *found)
 
 

@@ -53,6 +53,8 @@ SIZES = ((1000, 500, 1000), (400, 500, 1000))
 #: the largest that 1 GB holds errs in 0.07 %, a root of 1,000 alone in 0.35 %. Chosen by hand.
 SHRUNK_SIZES = (400, 380, 650)
 LEAST_SIZES = (100, 0, None)
+#: Sizes of the one model of a fit that compares nothing. Chosen by hand.
+QUICK_SIZES = (300, 100, 650)
 #: Methods that train the models of tables.
 Method = Exact | MultiResolution
 
@@ -129,8 +131,11 @@ class ModelFactory:
     def approximations(self) -> list[MultiResolution]:
         """Approximations for the last model, from large to small."""
         n = self.rows.n
-        found = [of_sizes(sizes, n) for sizes in SIZES[not self.classifies :]]
-        builder: MultiResolutionBuilder | None = of_sizes(SHRUNK_SIZES, n).builder()
+        large, first = SIZES[not self.classifies :], SHRUNK_SIZES
+        if not self.effort.compare:
+            large, first = (), QUICK_SIZES
+        found = [of_sizes(sizes, n) for sizes in large]
+        builder: MultiResolutionBuilder | None = of_sizes(first, n).builder()
         while builder is not None and builder.n_levels > 1:
             found.append(_of_builder(builder))
             builder = shrink(builder)
