@@ -199,3 +199,34 @@ def cityblock(X: Array, Z: Array, weights: Array, out: Array) -> None:
         row = out[i]
         for j in range(len(sums)):
             row[j] = sums[j]
+
+
+@compiled
+def walk(
+    rows: Array,
+    columns: Array,
+    numbers: Array,
+    rights: Array,
+    sets: Array,
+    lefts: Array,
+    firsts: Array,
+    outputs: Array,
+    out: Array,
+) -> None:
+    """Add to ``out`` (n, outputs) the numbers of the leaves that rows (n, columns) reach, tree by tree.
+
+    As :class:`gramian.tables.boosting.trees.Trees` has its nodes; ``firsts`` are the trees' first nodes.
+    """
+    last = 32 * lefts.shape[1] - 1
+    for i in range(len(rows)):
+        for tree in range(len(firsts)):
+            node = firsts[tree]
+            while columns[node] >= 0:
+                x, own = rows[i, columns[node]], sets[node]
+                if own < 0:
+                    left = x <= numbers[node]
+                else:
+                    code = int(x) if 0 <= x < last else last
+                    left = (lefts[own, code >> 5] >> (code & 31)) & 1 == 1
+                node = node + 1 if left else rights[node]
+            out[i, outputs[tree]] += numbers[node]

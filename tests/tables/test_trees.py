@@ -10,12 +10,21 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from threadpoolctl import threadpool_limits
 
 from gramian.exceptions import InputError
+from gramian.kernels import compiled
+from gramian.tables.boosting import trees as trees_module
 from gramian.tables.boosting.trees import CODES, NONE, Trees
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Threads of several tests that wait for each other are slow."""
+@pytest.fixture(
+    autouse=True,
+    params=[
+        "NumPy",
+        pytest.param("numba", marks=pytest.mark.skipif(not compiled.available(), reason="no numba")),
+    ],
+)
+def one_thread(request, monkeypatch):
+    """By NumPy and by compiled loops; threads of several tests that wait for each other are slow."""
+    monkeypatch.setattr(trees_module, "at_hand", lambda steps: request.param == "numba")
     with threadpool_limits(1):
         yield
 

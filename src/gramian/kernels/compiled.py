@@ -8,6 +8,7 @@ only the size of a problem, never what was computed before: the same input gives
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -37,8 +38,11 @@ def available() -> bool:
 
 @contextmanager
 def part_of_block(n_rows: int, n_columns: int) -> Iterator[None]:
-    """Use compiled loops in the body for all tiles of a block, in every thread, if it has many entries."""
-    before = _large.set(n_rows * n_columns >= LEAST_ENTRIES)
+    """Use compiled loops in the body for all tiles of a block, in every thread, if it has many entries.
+
+    What is part of something large stays so: a fit of many small blocks says how many entries they have.
+    """
+    before = _large.set(_large.get() or n_rows * n_columns >= LEAST_ENTRIES)
     try:
         yield
     finally:
@@ -48,6 +52,14 @@ def part_of_block(n_rows: int, n_columns: int) -> Iterator[None]:
 def compiles() -> bool:
     """Return whether the tiles of the block at hand are computed by compiled loops."""
     return _large.get() and compiled_loops() is not None
+
+
+def at_hand(n_steps: int) -> bool:
+    """Return whether a loop of so many steps that NumPy takes to the same bits is compiled.
+
+    As the bits are the same, this may depend on whether numba is imported already.
+    """
+    return ("gramian._loops" in sys.modules or n_steps >= LEAST_ENTRIES) and compiled_loops() is not None
 
 
 @cache

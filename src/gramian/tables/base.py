@@ -31,6 +31,7 @@ from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import Targets
 from gramian.exceptions import AccuracyWarning, InputError, user_level
+from gramian.kernels.compiled import part_of_block
 from gramian.metric.input import Input
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
@@ -60,8 +61,7 @@ from gramian.tables.training.fit import LastFit, last_fit
 from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.search_rows import SearchRows
 
-#: Share of the time limit that the search may take; the memory budget is divided by this for the search.
-#: Both chosen by hand.
+#: Share of the time limit that the search may take, and of the memory budget its inverse. Chosen by hand.
 SEARCH_TIME, SEARCH_MEMORY = 0.3, 2
 #: The sampled rows may take the memory budget divided by the first number, but the search always gets at
 #: least the second number of rows. Both chosen by hand.
@@ -287,10 +287,9 @@ class TabularModel(TableServer, KernelEstimator):
         return column_shares(self.columns_, share)
 
     def _set_importances(self, model: HeldOutModel, rng: np.random.Generator, until: float) -> None:
-        """Set the importances of the columns by permuting them in the held-out rows."""
-        found = permutation_importances(
-            model, self.columns_, self.metric_importances_, rng, self.time_limit, until
-        )
+        """Set the importances by permuting columns in the held-out rows."""
+        shares, limit, asked = self.metric_importances_, self.time_limit, self._effort.asked
+        found = permutation_importances(model, self.columns_, shares, rng, limit, until, asked)
         self.feature_importances_, self.feature_importances_std_ = found.shares, found.errors
         self.importances_reason_ = found.reason
 
@@ -316,7 +315,8 @@ class TabularModel(TableServer, KernelEstimator):
         seed, labelled = seed_for_sklearn(rng), LabelledRows(source, targets, weights)
         resources = ResourceParameters(parse_bytes(self.memory_budget), self._engine())
         effort = replace(self._effort, boosting=with_boosting(self.include))
-        with shown_phases(self.verbose) as phases:
+        entries = effort.entries(source.shape[0], self.time_limit)
+        with shown_phases(self.verbose) as phases, part_of_block(entries, 1):
             fit = last_fit(
                 [
                     ModelFactory(labelled, point, resources, seed, holdout, effort, phases)

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from gramian.exceptions import InputError
 
+#: Changed rows that importances ask the models about, at most, in two looks, so that they take about a
+#: twentieth of a fit; and kernel matrices of all rows that a last fit computes at least. Chosen by hand.
+ASKED, KERNELS = 12_000, 8
+
 
 @dataclass(frozen=True)
 class TableEffort:
@@ -17,7 +21,8 @@ class TableEffort:
     the mean with a kernel of the other norm is tried; exact : whether models of more rows than one
     factorisation takes are exact; boosting : whether boosting is tried; logistic : whether logistic models
     are fitted beside exact models of classes; compare : whether scalings, kernels, metrics and sizes of trees
-    are compared. If not, one Laplacian kernel is taken, and one hold-out judges boosting.
+    are compared. If not, one Laplacian kernel is taken, and one hold-out judges boosting. asked : rows that
+    importances ask the models about.
     """
 
     search_rows: tuple[int, ...]
@@ -28,12 +33,25 @@ class TableEffort:
     boosting: bool = True
     logistic: bool = True
     compare: bool = True
+    asked: int = ASKED
+
+    def entries(self, n: int, time_limit: float | None) -> int:
+        """Return for how many entries of kernels a last fit of n rows may compile loops: what it computes.
+
+        Without comparisons these are few, and under a time limit there may be no time.
+
+        >>> EFFORTS["default"].entries(1_000, None), EFFORTS["default"].entries(1_000, 10.0)
+        (8000000, 0)
+        """
+        return KERNELS * n**2 if self.compare and time_limit is None else 0
 
 
 #: The numbers are chosen by hand.
 EFFORTS = {
-    "instant": TableEffort((400,), 0, (3_000, 3_000), mean=False, exact=False, logistic=False, compare=False),
-    "fast": TableEffort((400,), 1, (3_000, 3_000), mean=False, exact=False, logistic=False),
+    "instant": TableEffort(
+        (400,), 0, (3_000, 3_000), mean=False, exact=False, logistic=False, compare=False, asked=3_000
+    ),
+    "fast": TableEffort((400,), 1, (3_000, 3_000), mean=False, exact=False, logistic=False, asked=6_000),
     "default": TableEffort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True),
     "best": TableEffort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True),
 }

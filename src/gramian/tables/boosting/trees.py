@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError
+from gramian.kernels.compiled import at_hand, run
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -26,6 +27,8 @@ CODES, NONE = 256, 255
 TREES, ROWS = 64, 1_000
 #: Up to this many rows are led through the trees, since tables pay for many rows only. Chosen by hand.
 FEW_ROWS = 16
+#: Nodes on the way to a leaf, about.
+STEPS = 6
 #: Attributes that follow from the others.
 CACHED = ("_chunks", "rights")
 
@@ -49,9 +52,10 @@ class Trees:
     lengths, outputs : (trees,), the number of nodes of each tree, and the output that it adds to.
     starts : (outputs,).
 
-    Many rows are not led through the trees one node at a time. Each comparison that is false rules out the
-    leaves to its left, so that the leaf is the first that no false comparison rules out: an AND of bits that
-    are looked up by the place of x[column] among a column's thresholds. Time O(columns in use·trees) a row.
+    Where no compiled loop does, many rows are not led through the trees one node at a time. Each comparison
+    that is false rules out the leaves to its left, so that the leaf is the first that no false comparison
+    rules out: an AND of bits that are looked up by the place of x[column] among a column's thresholds. Time
+    O(columns in use·trees) a row.
     Source: Lucchese et al. 2015 (QuickScorer).
 
     Raises ``InputError`` unless the nodes make trees of at most 32 leaves.
@@ -139,12 +143,21 @@ class Trees:
         """Return f of rows (n, columns), shape (n, outputs). The trees' values are added in their order."""
         out = np.empty((len(rows), len(self.starts)))
         out[:] = self.starts
+        if at_hand(len(rows) * len(self.lengths) * STEPS):
+            return self._walked(np.asarray(rows, np.float64), out)
         if len(rows) <= FEW_ROWS and len(self.lengths):
             return self._led(np.asarray(rows, np.float64), out)
         for where in row_slices(len(rows), ROWS):
             part = np.asarray(rows[where], np.float64)
             for chunk in self._chunks:
                 chunk.add(part, out[where])
+        return out
+
+    def _walked(self, rows: Float64Array, out: Float64Array) -> Float64Array:
+        """Add the trees' values to ``out`` by a compiled loop."""
+        firsts = np.cumsum(self.lengths) - self.lengths
+        nodes = self.columns, self.numbers, self.rights, self.sets, self.lefts
+        run("walk", rows, *nodes, firsts, self.outputs, out)
         return out
 
     def _led(self, rows: Float64Array, out: Float64Array) -> Float64Array:

@@ -13,12 +13,12 @@ import numpy as np
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.source import RowSource
 from gramian.tables.columns import TableColumns
+from gramian.tables.effort import ASKED
 from gramian.tables.importance.unseen import Change, Unseen
 from gramian.tables.training.gain import Gain
 
-#: Most and fewest rows that are permuted, rows times columns that the models are asked about, and most
-#: permutations of a column. Chosen by hand, so that they take about a twentieth of a fit.
-MOST_ROWS, FEWEST_ROWS, ASKED, MOST_REPEATS = 2_000, 100, 12_000, 3
+#: Most and fewest rows that are permuted, and most permutations of a column. Chosen by hand.
+MOST_ROWS, FEWEST_ROWS, MOST_REPEATS = 2_000, 100, 3
 #: Most columns that are permuted one by one; the others are permuted together. Chosen by hand.
 MOST_COLUMNS = 100
 #: Share of the time limit that the permutations may take, and the rows of the trial that tells how long they
@@ -87,6 +87,7 @@ def permutation_importances(
     rng: np.random.Generator,
     limit: float | None = None,
     until: float = math.inf,
+    asked: int = ASKED,
 ) -> Importances:
     r"""Return each column's share in the rise of the held-out loss if its values are permuted.
 
@@ -97,10 +98,10 @@ def permutation_importances(
     At most 2,000 of the rows are used, if there are many columns at first fewer, and then all of them for the
     columns whose importances are least certain. Beyond 100 columns only those of the
     largest ``metric_shares`` are permuted one by one; the others are permuted together, and share what that
-    gives by ``metric_shares``. ``limit`` is the time limit of the fit and ``until`` its end, on the clock of
-    ``time.perf_counter``: as many rows are permuted as there is time for, at least a twentieth of the limit,
-    and if that is too few, the shares are ``metric_shares``. Source: Breiman 2001; Fisher, Rudin and
-    Dominici 2019.
+    gives by ``metric_shares``. ``asked`` is about how many changed rows the models are asked about; ``limit``
+    the time limit of the fit and ``until`` its end, on the clock of ``time.perf_counter``: as many rows are
+    permuted as there is time for, at least a twentieth of the limit, and if that is too few, the shares are
+    ``metric_shares``. Source: Breiman 2001; Fisher, Rudin and Dominici 2019.
     """
     places = column_places(columns)
     used = [j for j in np.argsort(-metric_shares, kind="stable").tolist() if len(places[j])]
@@ -112,13 +113,12 @@ def permutation_importances(
         return Importances(metric_shares, reason="no rows were held out")
     rows = held if len(held) <= MOST_ROWS else np.sort(rng.choice(held, MOST_ROWS, replace=False))
     changed = [np.concatenate([places[j] for j in group]) for group in groups]
-    asked = ASKED
     if limit is not None:
         began, some = time.perf_counter(), rows[:TRIAL_ROWS]
         model.gains(some, [_changes(changed[0], len(some), 1, rng)])
         now = time.perf_counter()
         left = max(until - now, TIME_SHARE * limit) / max(now - began, 1e-9)
-        asked = int(min(ASKED, 2 * len(some) * left))
+        asked = int(min(asked, 2 * len(some) * left))
         if asked < min(len(rows), FEWEST_ROWS) * (1 + len(groups)):
             return Importances(metric_shares, reason="time_limit left too little time to permute columns")
     count = min(len(rows), max(FEWEST_ROWS, asked // (2 * len(groups))))

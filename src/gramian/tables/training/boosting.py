@@ -39,7 +39,7 @@ COMMON = {"max_features": 0.5, "l2_regularization": 1.0, "early_stopping": False
 #: Rounds are added by STEP until the best number of them is PATIENCE or more below what was tried, to MOST of
 #: them, half as many in folds, or MOST_TREES trees of several classes. The rate is RATE, higher where there
 #: are fewer rounds than FEW. Chosen by hand.
-RATE, STEP, PATIENCE, MOST, MOST_TREES, FEW = 0.08, 60, 25, 500, 2_000, 250
+RATE, STEP, PATIENCE, MOST, MOST_TREES, FEW = 0.12, 60, 25, 330, 2_000, 165
 #: With fewer rows there is no boosting; up to MOST_FOLDED every row is left out once, beyond that only the
 #: held-out rows are. All rows calibrate a kernel model up to 7,071 of them. Chosen by hand.
 LEAST_ROWS, MOST_FOLDED = 200, 7_500
@@ -167,15 +167,22 @@ def _grow_rounds(
 ) -> int | None:
     """Add rounds until more of them do not help on the rows that are left out; return the best number.
 
-    None if it becomes late, which is asked after each of the learners.
+    The first learner finds out how many rounds it takes, about, and the others grow so far at once. None if
+    it becomes late, which is asked after each of the learners.
     """
     best = rounds = 0
     while rounds < most and best > rounds - PATIENCE:
-        rounds = min(most, rounds + STEP)
+        step = STEP
+        if not rounds and len(learners) > 1:
+            first = _grow_rounds(learners[:1], folds[:1], most, late)
+            if first is None:
+                return None
+            step = first + PATIENCE
+        rounds = min(most, rounds + step)
         losses = np.zeros(rounds)
         for done, (each, fold) in enumerate(zip(learners, folds, strict=True), 1):
             each.grow(rounds)
-            losses += each.losses(fold)
+            losses += each.losses(fold)[:rounds]
             if late(done):
                 return None
         best = int(losses.argmin()) + 1
@@ -280,11 +287,12 @@ class _Learner:
     models: list[Any]
 
     def grow(self, rounds: int) -> None:
-        """Add trees until there have been so many rounds."""
+        """Add trees until there have been so many rounds, unless there have been more already."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The number of unique classes")
             for model, y in zip(self.models, self.outputs, strict=bool(self.models)):
-                model.set_params(max_iter=rounds).fit(self.X, y, self.weights)
+                if getattr(model, "n_iter_", 0) < rounds:
+                    model.set_params(max_iter=rounds).fit(self.X, y, self.weights)
 
     def step_seconds(self) -> float:
         """Return the seconds that STEP rounds will take, from a few rounds on part of the columns."""
