@@ -230,7 +230,9 @@ class TabularModel(TableServer, KernelEstimator):
         now = time.perf_counter()
         until = now + SEARCH_TIME * (until - now)
         if whole.n_held_out:
-            with shown_search(whole, len(settings), self.verbose) as (problem, told):
+            entries = self._effort.entries(rows.shape[0], self.time_limit)
+            show = shown_search(whole, len(settings), self.verbose)
+            with show as (problem, told), part_of_block(entries, 1):
                 found = search_settings(
                     problem,
                     settings,
@@ -246,7 +248,7 @@ class TabularModel(TableServer, KernelEstimator):
         found = replace(found, finished=found.finished and forms.whole)
         rows, self.scaling_ = forms.of_setting(found.setting)
         self.columns_ = rows.columns
-        self.metric_importances_ = self._metric_shares(whole, found, until)
+        self.metric_importances_ = column_shares(self.columns_, whole.sensitivities(found, until))
         best, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
             for judged in (found.best, found.other)
@@ -277,14 +279,6 @@ class TabularModel(TableServer, KernelEstimator):
             return sample, n_held_out(size)
         held = holdout.held(sample, n_held_out(size), rng)
         return np.concatenate([held, sample[~np.isin(sample, held)]]), len(held)
-
-    def _metric_shares(self, whole: TableProblem, found: TableSearchResult, until: float) -> Float64Array:
-        """Return each column's share of the change in the best fit f: E (∂f/∂x_j)² var x_j, by column."""
-        share = np.ones(self.columns_.width)
-        if found.best is not None:
-            problem = whole.at(found.setting, found.n_rows)
-            share = problem.outer_product(found.best, "diagonal", until) * problem.rows.var(axis=0)
-        return column_shares(self.columns_, share)
 
     def _set_importances(self, model: HeldOutModel, rng: np.random.Generator, until: float) -> None:
         """Set the importances by permuting columns in the held-out rows."""

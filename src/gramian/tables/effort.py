@@ -36,7 +36,7 @@ class TableEffort:
     asked: int = ASKED
 
     def entries(self, n: int, time_limit: float | None) -> int:
-        """Return for how many entries of kernels a last fit of n rows may compile loops: what it computes.
+        """Return for how many entries of kernels a fit to n rows may compile loops: those that it computes.
 
         Without comparisons these are few, and under a time limit there may be no time.
 

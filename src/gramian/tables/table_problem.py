@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from gramian._typing import Float64Array
 from gramian.estimator.progress import shown_bar
 from gramian.tables.descent import Setting
 from gramian.tables.mapped_target import MappedTarget
+from gramian.tables.search import TableSearchResult
 from gramian.tables.small_problem import SmallProblem
 
 
@@ -47,6 +49,13 @@ class TableProblem:
             self.groups,
             (rows.min(axis=0), rows.max(axis=0)),
         )
+
+    def sensitivities(self, found: TableSearchResult, until: float = math.inf) -> Float64Array:
+        """Return E (∂f/∂x_j)² var x_j of the best fit f for each encoded column; ones if there is none."""
+        if found.best is None:
+            return np.ones(self.rows[found.setting.scaling, 0].shape[1])
+        problem = self.at(found.setting, found.n_rows)
+        return problem.outer_product(found.best, "diagonal", until) * problem.rows.var(axis=0)
 
 
 @contextmanager

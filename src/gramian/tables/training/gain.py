@@ -90,8 +90,8 @@ def look(
 ) -> list[tuple[Gain, bool]]:
     """Return by how much each of the other values lowers the loss of the best mean of those before it.
 
-    True beside the gain says that this is LEAST_GAIN of the loss or more, and more than its standard error;
-    values that lower it by less are in no mean that follows.
+    True beside the gain says that this is LEAST_GAIN of the loss or more; values that lower it by less are in
+    no mean that follows.
     """
     found = []
     for values in others:
@@ -99,7 +99,7 @@ def look(
         share = _best_share(before, values, held, loss)
         mean = (1.0 - share) * before + share * values
         gain = Gain.of_values(before, mean, held, loss)
-        found.append((gain, gain.clear and gain.loss > LEAST_GAIN * loss(before, held)))
+        found.append((gain, gain.loss > LEAST_GAIN * loss(before, held)))
         if found[-1][1]:
             first = mean
     return found
