@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gramian.exceptions import InputError
 
@@ -20,8 +20,9 @@ class TableEffort:
     metric on more rows, and how many rows these fit in a regression and in a classification; mean : whether
     the mean with a kernel of the other norm is tried; exact : whether models of more rows than one
     factorisation takes are exact; boosting : whether boosting is tried; logistic : whether logistic models
-    are fitted beside exact models of classes; compare : whether scalings, kernels, metrics and sizes of trees
-    are compared. If not, one Laplacian kernel is taken, and one hold-out judges boosting. asked : rows that
+    are fitted beside exact models of classes; compare : whether scalings, kernels and metrics are compared.
+    If not, one Laplacian kernel is taken. folds : whether every row of a small table is held out once, and
+    sizes of trees are compared. If not, one hold-out judges boosting and kernel models. asked : rows that
     importances ask the models about.
     """
 
@@ -33,6 +34,7 @@ class TableEffort:
     boosting: bool = True
     logistic: bool = True
     compare: bool = True
+    folds: bool = True
     asked: int = ASKED
 
     def entries(self, n: int, time_limit: float | None) -> int:
@@ -47,11 +49,12 @@ class TableEffort:
 
 
 #: The numbers are chosen by hand.
+FAST = TableEffort(
+    (400,), 1, (3_000, 3_000), mean=False, exact=False, logistic=False, folds=False, asked=6_000
+)
 EFFORTS = {
-    "instant": TableEffort(
-        (400,), 0, (3_000, 3_000), mean=False, exact=False, logistic=False, compare=False, asked=3_000
-    ),
-    "fast": TableEffort((400,), 1, (3_000, 3_000), mean=False, exact=False, logistic=False, asked=6_000),
+    "instant": replace(FAST, rounds=0, compare=False, asked=3_000),
+    "fast": FAST,
     "default": TableEffort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True),
     "best": TableEffort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True),
 }

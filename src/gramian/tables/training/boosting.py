@@ -37,7 +37,7 @@ from gramian.tables.training.logistic import FOLDS
 #: Settings of all boosting, in which each split looks at half of the columns. Chosen by hand.
 COMMON = {"max_features": 0.5, "l2_regularization": 1.0, "early_stopping": False, "warm_start": True}
 #: Rounds are added by STEP until the best number of them is PATIENCE or more below what was tried, to MOST of
-#: them, half as many in folds, or MOST_TREES trees of several classes. The rate is RATE, higher where there
+#: them, half as many in folds and where little is tried, or MOST_TREES trees of several classes. The rate is RATE, higher where there
 #: are fewer rounds than FEW. Chosen by hand.
 RATE, STEP, PATIENCE, MOST, MOST_TREES, FEW = 0.12, 60, 25, 330, 2_000, 165
 #: With fewer rows there is no boosting; up to MOST_FOLDED every row is left out once, beyond that only the
@@ -81,7 +81,7 @@ def with_boosting(
     resources: ResourceParameters,
     until: float,
     rng: np.random.Generator,
-    compare: bool = True,
+    every: bool = True,
 ) -> tuple[Boosted, Float64Array, BoostedUnseen] | None:
     """Return boosting of all rows, values (n, outputs) of rows by boosting without their fifth, and that.
 
@@ -90,12 +90,13 @@ def with_boosting(
     times: the values of the others are NaN then; resources : threads, and memory: if it holds fewer rows,
     some are drawn. The setting is the usual one unless another has a clearly lower loss on the first rows
     that are left out, with pairs of levels if these lower it clearly too; the number of rounds is the one of
-    least loss on all of them. Without ``compare`` only ``held`` judges, and only the number of rounds. None
-    if there is too little time until ``until``, on the clock of ``time.perf_counter``.
+    least loss on all of them. Unless ``every`` row is to be left out once, only ``held`` judges, and nothing
+    but the number of rounds. None if there is too little time until ``until``, on the clock of
+    ``time.perf_counter``.
     """
     began, counted = time.perf_counter(), rows.counted
     seed = int(rng.integers(2**31))
-    folded = compare and len(counted) <= MOST_FOLDED
+    folded = every and len(counted) <= MOST_FOLDED
     folds = (holdout.folds(counted, FOLDS, rng) if folded else None) or [held]
     most = max(2, resources.memory_bytes // (NUMBER_BYTES * rows.source.shape[1]))
     task = _Task.of(rows, groups, classes, seed, most)
@@ -111,13 +112,13 @@ def with_boosting(
     with threadpool_limits(threads, user_api="openmp"):
         rest = np.setdiff1d(counted, folds[0])
         setting, rounds = SETTINGS[0], max(STEP, MOST_TREES // max(1, task.n_classes))
-        rounds = min(MOST // (4 if not compare else 1 if len(folds) == 1 else 2), rounds)
+        rounds = min(MOST if every and len(folds) == 1 else MOST // 2, rounds)
         rate = RATE * min(2.0, max(1.0, FEW / rounds))
         least = (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if until < np.inf else 0.0
         if least > TIME_SHARE * (until - began):
             return None
         tries = (len(folds) + 3 + len(SETTINGS)) * least / (len(folds) + 1)
-        if compare and tries <= TIME_SHARE * (until - began):
+        if every and tries <= TIME_SHARE * (until - began):
             weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
             most_tried = max(1, int(rounds * rate / TRIED_RATE))
 

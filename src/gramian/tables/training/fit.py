@@ -221,7 +221,7 @@ def last_fit(
         given.phases("boosting")
         labelled = LabelledRows(rows.source, np.asarray(rows.targets.values), rows.weights)
         trees = with_boosting(
-            labelled, groups, given.classifies, held, holdout, whole, until, rng, given.effort.compare
+            labelled, groups, given.classifies, held, holdout, whole, until, rng, given.effort.folds
         )
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
     looks = tuple[tuple[float, float, bool], ...]()

@@ -261,7 +261,7 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
     if not len(held) or (pace.limited and pace.left < LOGISTIC_TIMES * longest):
         return Member(model, parameters, held, values, unseen=unseen)
     found = with_logistic(
-        factory, model, alpha, held, values, unseen, folded=factory.effort.compare and not pace.limited
+        factory, model, alpha, held, values, unseen, folded=factory.effort.folds and not pace.limited
     )
     return Member(model, parameters, *found)
 
