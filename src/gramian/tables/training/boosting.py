@@ -37,8 +37,8 @@ from gramian.tables.training.logistic import FOLDS
 #: Settings of all boosting, in which each split looks at half of the columns. Chosen by hand.
 COMMON = {"max_features": 0.5, "l2_regularization": 1.0, "early_stopping": False, "warm_start": True}
 #: Rounds are added by STEP until the best number of them is PATIENCE or more below what was tried, to MOST of
-#: them, half as many in folds and where little is tried, or MOST_TREES trees of several classes. The rate is RATE, higher where there
-#: are fewer rounds than FEW. Chosen by hand.
+#: them, half as many in folds and where little is tried, or MOST_TREES trees of several classes. The rate is
+#: RATE, higher where there are fewer rounds than FEW. Chosen by hand.
 RATE, STEP, PATIENCE, MOST, MOST_TREES, FEW = 0.12, 60, 25, 330, 2_000, 165
 #: With fewer rows there is no boosting; up to MOST_FOLDED every row is left out once, beyond that only the
 #: held-out rows are. All rows calibrate a kernel model up to 7,071 of them. Chosen by hand.
