@@ -215,7 +215,7 @@ class TabularModel(TableServer, KernelEstimator):
         sizes = round_sizes(len(sample), self._search_bytes, self._effort)
         sizes = tuple(sorted({min(size, len(sample) - n_held) for size in sizes}))
         both = weights, scale_weights
-        every = self.scaling == AUTO and self._effort.compare
+        every = self.scaling == AUTO and self._effort.scalings
         scalings = SCALINGS if every else (self.scaling,)
         forms = SearchRows.of(rows, sampled, sizes, scalings, respond, both, holdout, rng, until)
         whole = TableProblem(

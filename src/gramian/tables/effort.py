@@ -20,10 +20,10 @@ class TableEffort:
     metric on more rows, and how many rows these fit in a regression and in a classification; mean : whether
     the mean with a kernel of the other norm is tried; exact : whether models of more rows than one
     factorisation takes are exact; boosting : whether boosting is tried; logistic : whether logistic models
-    are fitted beside exact models of classes; compare : whether scalings, kernels and metrics are compared.
-    If not, one Laplacian kernel is taken. folds : whether every row of a small table is held out once, and
-    sizes of trees are compared. If not, one hold-out judges boosting and kernel models. asked : rows that
-    importances ask the models about.
+    are fitted beside exact models of classes; scalings : whether these are compared; compare : whether
+    kernels and metrics are. If not, one Laplacian kernel is taken. folds : whether every row of a small table
+    is held out once, and sizes of trees are compared. If not, one hold-out judges boosting and kernel models.
+    asked : rows that importances ask the models about.
     """
 
     search_rows: tuple[int, ...]
@@ -33,6 +33,7 @@ class TableEffort:
     exact: bool
     boosting: bool = True
     logistic: bool = True
+    scalings: bool = True
     compare: bool = True
     folds: bool = True
     asked: int = ASKED
@@ -50,7 +51,15 @@ class TableEffort:
 
 #: The numbers are chosen by hand.
 FAST = TableEffort(
-    (400,), 1, (3_000, 3_000), mean=False, exact=False, logistic=False, folds=False, asked=6_000
+    search_rows=(400,),
+    rounds=1,
+    round_rows=(3_000, 3_000),
+    mean=False,
+    exact=False,
+    logistic=False,
+    scalings=False,
+    folds=False,
+    asked=6_000,
 )
 EFFORTS = {
     "instant": replace(FAST, rounds=0, compare=False, asked=3_000),

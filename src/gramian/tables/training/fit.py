@@ -135,9 +135,10 @@ class LastFit:
     ) -> tuple[RidgeMean, LastFit, Float64Array]:
         """Return the mean of classifiers that gives calibrated log odds, with logistic models if they help.
 
-        They are left out if they lower the held-out log-loss by less than 0.2 %, boosting if it does not
-        clearly lower it, and all models but boosting if they lower its loss by less than 0.2 %. Also return
-        this fit with what boosting contributes, and the probabilities (held, classes) of the held-out rows.
+        They are left out if they lower the held-out log-loss by less than 0.2 %, boosting if it lowers it by
+        less than one number more that is fitted to these rows does by itself, and all models but boosting if
+        they lower its loss by less than 0.2 %. Also return this fit with what boosting contributes, and the
+        probabilities (held, classes) of the held-out rows.
         """
         codes = targets.codes(slice(0, targets.shape[0]))[self.held]
         weights = None if weights is None else weights[self.held]
@@ -165,8 +166,9 @@ class LastFit:
             ]
             gain = Gain.of_rows(each[0], each[2], weights)
             kernel, boosting, both = (float(np.average(losses, weights=weights)) for losses in each)
-            contributions = Contributions(kernel, boosting, both, gain.error, gain.clear, self.looks)
-            if gain.clear:
+            helps = gain.beyond_fit(weights, len(codes))
+            contributions = Contributions(kernel, boosting, both, gain.error, helps, self.looks)
+            if helps:
                 found = Calibration(0.0, boosting=1.0) if contributions.boosting_alone else joint
                 boosted = self.boosted
         trees = None if boosted is None else trees

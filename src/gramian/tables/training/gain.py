@@ -62,6 +62,16 @@ class Gain:
         """Whether the loss is lower by more than the standard error."""
         return self.loss > self.error
 
+    def beyond_fit(self, weights: Float64Array | None, n: int) -> bool:
+        """Return whether a mean log-loss of n rows is lower by more than one more fitted number makes it.
+
+        That is 1/n, or Σw²/(Σw)² with weights. Source: Akaike 1974.
+
+        >>> Gain(0.02, 0.03).beyond_fit(None, 100), Gain(0.002, 0.001).beyond_fit(None, 100)
+        (True, False)
+        """
+        return self.loss > (1.0 / n if weights is None else float((weights**2).sum() / weights.sum() ** 2))
+
 
 def mean_of(
     first: Float64Array, second: Float64Array, held: IntArray, loss: HeldLoss
