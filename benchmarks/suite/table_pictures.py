@@ -11,11 +11,13 @@ from gramian.plotting.canvas import COLOURS, FAINT, INK, NOTE_SIZE, QUIET, capti
 from gramian.plotting.scales import scale_axis
 from suite.pictures import save
 from suite.summary import ratio
-from suite.table_methods import OURS, REFERENCE, TABLE_METHODS
+from suite.table_methods import BEST, FAST, INSTANT, OURS, REFERENCE, TABLE_METHODS
 from suite.table_summary import Place, Tables, places
 
 #: Drawn beside gramian.
 BESIDE = "lightgbm"
+#: What is one line: gramian at each effort.
+EFFORTS = (INSTANT, FAST, OURS, BEST)
 #: Of gramian, its reference, the other and the rest.
 COLOUR = {OURS: COLOURS[0], REFERENCE: COLOURS[1], BESIDE: COLOURS[2]}
 #: Times CatBoost's that the median fit was to stay within.
@@ -56,6 +58,32 @@ def overview(tables: Tables, folder: Path) -> Path:
     left.legend(loc="upper left", frameon=False, fontsize=NOTE_SIZE)
     _draw_ranks(right, [place for place in places(tables) if np.isfinite(place.rank)])
     return save(figure, folder / "tables_overview.png", dpi=160)
+
+
+def costs(tables: Tables, folder: Path) -> Path:
+    """Draw each method's error over CatBoost's against its time to fit over CatBoost's: means of all sets."""
+    plt = _pyplot()
+    figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+    tidy(ax)
+    ax.axhline(1.0, color=QUIET, linewidth=1.0)
+    ax.axvline(1.0, color=QUIET, linewidth=1.0)
+    found = [place for place in places(tables, list(tables.facts)) if place.n_sets == len(tables.facts)]
+    points = [(place.method, place.costs["fit_seconds"], place.error) for place in found]
+    points = [each for each in points if np.isfinite(each[1:]).all()]
+    ours = np.array(sorted(point for method, *point in points if method in EFFORTS)).reshape(-1, 2)
+    ax.plot(ours[:, 0], ours[:, 1], color=COLOUR[OURS], linewidth=1.0)
+    for method, time, error in points:
+        colour = COLOUR[OURS] if method in EFFORTS else COLOUR.get(method, PALE)
+        ax.scatter([time], [error], s=38 if method in EFFORTS else 24, color=colour, zorder=3)
+        name, offset = TABLE_METHODS[method].name, (5, 5)
+        ax.annotate(name, (time, error), offset, textcoords="offset points", fontsize=NOTE_SIZE, color=INK)
+    times, errors = [1.0, *(time for _, time, _ in points)], [1.0, *(error for _, _, error in points)]
+    scale_axis(ax, "x", (0.6 * min(times), 2.6 * max(times)), log=True)
+    scale_axis(ax, "y", (0.94 * min(errors), 1.06 * max(errors)), log=True)
+    name_axes(ax, "time to fit over CatBoost's", "error over CatBoost's")
+    caption(ax, "What an error costs", f"geometric means of {len(tables.facts)} sets; lower left is better")
+    ax.grid(True, which="major", color=FAINT)
+    return save(figure, folder / "tables_cost.png")
 
 
 def errors_and_ranks(tables: Tables, folder: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy as np
 from gramian._budget import format_bytes
 from gramian.exceptions import InputError
 from suite.results import Line
-from suite.table_methods import BEST, OURS, REFERENCE, TABLE_METHODS
-from suite.table_pictures import errors_and_ranks, fit_times, overview
+from suite.table_methods import BEST, FAST, INSTANT, OURS, REFERENCE, TABLE_METHODS
+from suite.table_pictures import costs, errors_and_ranks, fit_times, overview
 from suite.table_sets import BINARY, LEAST_OF_CLASS, MULTICLASS, REGRESSION
-from suite.table_summary import NO_WORSE, Tables, bar, kinds, lost, ok, places, rows_of, was_busy
+from suite.table_summary import NO_WORSE, Place, Tables, bar, kinds, lost, ok, places, rows_of, was_busy
 
 #: Where another page shows the ranks.
 MARKED = re.compile(r"(<!-- measured: tables -->).*?(<!-- end -->)", re.DOTALL)
@@ -69,6 +69,7 @@ def write_report(lines: list[Line], folder: Path) -> Iterator[Path]:
         raise InputError("there are no results yet: run benchmarks/tables.py without --report first.")
     figures = folder / "figures"
     yield overview(tables, figures)
+    yield costs(tables, figures)
     yield errors_and_ranks(tables, figures)
     yield fit_times(tables, figures)
     page = folder / "tables-benchmark.md"
@@ -81,25 +82,34 @@ def filled(text: str, lines: list[Line], docs: str = "docs/") -> str:
     tables = Tables.of(lines)
     ok_lines = [line for line in lines if ok(line)]
     # Named sets: without Elo, which takes a while.
-    ours = next((place for place in places(tables, list(tables.facts)) if place.method == OURS), None)
+    found = {place.method: place for place in places(tables, list(tables.facts))}
     sentences = [_summary(tables).replace("(#where", f"({docs}tables-benchmark.md#where")]
-    if ours is not None:
-        costs = [_number(ours.costs[cost], ".2g") for cost in ("fit_seconds", "predict_seconds")]
+    if OURS in found:
+        costs = "; ".join(_costs(found))
         sentences.append(
-            f"Training takes {costs[0]} times as long as CatBoost's and prediction {costs[1]} times, in the "
-            "geometric mean."
+            "Error, training time and prediction time over CatBoost's, in the geometric mean of the sets: "
+            f"{costs}."
         )
         if (
             len({line["machine"]["processor"] for line in ok_lines if line["method"] in (OURS, REFERENCE)})
             > 1
         ):
-            sentences.append("The two ran on different processors, so these two ratios are rough.")
+            sentences.append("The two ran on different processors, so the ratios of times are rough.")
     sentences.append(
         f"Measured by `python benchmarks/tables.py` on {len(tables.facts)} sets: "
         f"[every set, method and condition]({docs}tables-benchmark.md)."
     )
     block = "\n\n" + " ".join(sentences).replace("\n", " ") + "\n\n"
     return MARKED.sub(lambda found: found[1] + block + found[2], text)
+
+
+def _costs(found: Mapping[str, Place]) -> Iterator[str]:
+    """Yield error, training and prediction time of each effort and of LightGBM over CatBoost's."""
+    for method in (OURS, FAST, INSTANT, "lightgbm"):
+        if method in found:
+            place = found[method]
+            costs = [_number(place.costs[cost], ".2g") for cost in ("fit_seconds", "predict_seconds")]
+            yield f"{TABLE_METHODS[method].name} {place.error:.3f}, {costs[0]} and {costs[1]}"
 
 
 def origins(lines: list[Line]) -> str:

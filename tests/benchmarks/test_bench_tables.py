@@ -206,13 +206,14 @@ def test_the_page_has_errors_failures_and_what_was_left_out(tmp_path):
     assert "4 sets, 2 random splits of each" in page
     assert [path.name for path in write_report(LINES, tmp_path)] == [
         "tables_overview.png",
+        "tables_cost.png",
         "tables_errors.png",
         "tables_time.png",
         "tables-benchmark.md",
     ]
     # Before gramian was measured there is nothing of it to draw.
     peers_alone = [one for one in LINES if one["method"] not in (OURS, FAST, BEST)]
-    assert len(list(write_report(peers_alone, tmp_path))) == 4
+    assert len(list(write_report(peers_alone, tmp_path))) == 5
     assert "gramian was not run." in text_of(peers_alone)
     failed = [one for one in LINES if "failure" in one]
     with pytest.raises(InputError, match=r"there are no results yet: run benchmarks/tables\.py"):
@@ -223,7 +224,7 @@ def test_another_page_shows_the_ranks():
     page = filled("before\n<!-- measured: tables -->\nold\n<!-- end -->\nafter <!-- end -->", LINES)
     assert page.startswith("before\n<!-- measured: tables -->\n\ngramian loses by most on numbers (LightGBM)")
     assert "[where another is better](docs/tables-benchmark.md#where-another-is-better)" in page
-    assert "Training takes 3.1 times as long as CatBoost's and prediction 1 times" in page
+    assert "in the geometric mean of the sets: gramian 0.971, 3.1 and 1; " in page
     assert "different processors" not in page
     assert "old" not in page
     assert "log-loss of more; defaults on both sides, 2 splits, 2 threads. Its error" in page

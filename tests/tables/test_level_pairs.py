@@ -97,7 +97,7 @@ def test_boosting_sees_pairs_where_they_help(tmp_path):
     X = rng.integers(0, 8, (1500, 3)).astype(str).astype(object)
     table = rng.standard_normal((8, 8))
     y = table[X[:, 0].astype(int), X[:, 1].astype(int)] + 0.3 * rng.standard_normal(len(X))
-    model = gm.TabularRegressor(effort="fast", include=("boosting",), random_state=0).fit(X[:1000], y[:1000])
+    model = gm.TabularRegressor(include=("boosting",), random_state=0).fit(X[:1000], y[:1000])
     pairs = model.model_.boosted_.pairs
     assert (pairs[0].first, pairs[0].second) == (0, 1)
     assert model.score(X[1000:], y[1000:]) > 0.85
