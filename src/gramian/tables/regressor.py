@@ -85,14 +85,14 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         logarithmic errors do, predictions are g⁻¹ as it is, near the median.
     effort : {"instant", "fast", "default", "best"}, default="default"
         How long to look for the best model. "instant" compares neither kernels and scalings nor metrics, and
-        fits one small model beside boosting; "fast" searches on fewer rows, refines the metric once, takes one
-        scaling, kernel and hold-out, and approximates beyond 2,500 rows; "best" refines the metric longer.
+        fits one small model beside boosting; "fast" searches on fewer rows, refines the metric once, takes
+        one scaling, kernel and hold-out, and approximates beyond 2,500 rows; "best" refines longer.
     include : "auto" or tuple of str, default="auto"
         What may join the kernel models. ("boosting",) is scikit-learn's gradient boosting, with 200 rows or
         more: a mean with the kernel models, weighted by values of rows that neither has seen (five folds, or
         beyond 7,500 rows the held-out ones). It is left out if its share of a mean is below a tenth, or if it
         lowers the log-loss of n rows by less than 1/n; kernel models of all rows are fitted only where small
-        ones lower its loss by 0.2 % (``contributions_.looks``). "auto" is the same; () is kernel models alone.
+        ones lower its loss by 0.2 % (``contributions_.looks``). "auto" is the same; (): kernel models alone.
     categorical : list of names or places, or mask, default=None
         Numeric columns to treat as categories. Text is categorical anyway.
     missing : list or None, default=None
