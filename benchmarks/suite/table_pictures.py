@@ -72,11 +72,12 @@ def costs(tables: Tables, folder: Path) -> Path:
     points = [each for each in points if np.isfinite(each[1:]).all()]
     ours = np.array(sorted(point for method, *point in points if method in EFFORTS)).reshape(-1, 2)
     ax.plot(ours[:, 0], ours[:, 1], color=COLOUR[OURS], linewidth=1.0)
-    for method, time, error in points:
+    for place, (method, time, error) in enumerate(sorted(points, key=lambda each: each[1])):
         colour = COLOUR[OURS] if method in EFFORTS else COLOUR.get(method, PALE)
         ax.scatter([time], [error], s=38 if method in EFFORTS else 24, color=colour, zorder=3)
-        name, offset = TABLE_METHODS[method].name, (5, 5)
-        ax.annotate(name, (time, error), offset, textcoords="offset points", fontsize=NOTE_SIZE, color=INK)
+        # Names of neighbours go above and below, so that they do not cover each other.
+        style = {"textcoords": "offset points", "fontsize": NOTE_SIZE, "color": INK}
+        ax.annotate(TABLE_METHODS[method].name, (time, error), (5, -11 if place % 2 else 5), **style)
     times, errors = [1.0, *(time for _, time, _ in points)], [1.0, *(error for _, _, error in points)]
     scale_axis(ax, "x", (0.6 * min(times), 2.6 * max(times)), log=True)
     scale_axis(ax, "y", (0.94 * min(errors), 1.06 * max(errors)), log=True)
