@@ -156,6 +156,7 @@ def test_few_rows_are_led_through_trees_to_the_same_bits(monkeypatch: pytest.Mon
         rng.standard_normal(3),
     )
     rows = np.column_stack([rng.standard_normal((200, 2)), rng.integers(-1, 300, 200)])
+    monkeypatch.setattr(boosting_trees, "at_hand", lambda steps: False)
     many = trees.of(rows)
     for count in (1, 3, boosting_trees.FEW_ROWS):
         np.testing.assert_array_equal(trees.of(rows[:count]), many[:count])

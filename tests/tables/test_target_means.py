@@ -89,7 +89,7 @@ def skewed(n: int, seed: int) -> tuple[Any, Any, Any]:
 def test_totals_are_right_in_the_model_its_file_and_its_copies(tmp_path: Path) -> None:
     X, y, _ = skewed(800, 0)
     new, _, mean = skewed(8_000, 1)
-    options = {"kernel": "gaussian", "metric": None, "scaling": "standard", "effort": "fast"}
+    options = {"kernel": "gaussian", "metric": None, "scaling": "standard"}
     model = gm.TabularRegressor(**options, target="log", random_state=0).fit(X, y)
     found = model.predict(new)
     assert found.sum() / mean.sum() == pytest.approx(1.0, abs=0.15)  # medians: 0.6
@@ -111,7 +111,7 @@ def test_totals_are_right_in_the_model_its_file_and_its_copies(tmp_path: Path) -
 @pytest.mark.parametrize("how", ["none", "log"])
 def test_units_that_are_no_powers_of_two_change_no_model(how: str) -> None:
     X, y, _ = skewed(250, 2)
-    options = {"kernel": "gaussian", "scaling": "standard", "effort": "fast", "target": how}
+    options = {"kernel": "gaussian", "scaling": "standard", "target": how}
     found = []
     for unit, weight in ((1.0, None), (1000.0, np.full(250, 3.7))):
         model = gm.TabularRegressor(**options, random_state=0).fit(X, unit * y, sample_weight=weight)
