@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from clock import Clock
 from sklearn.metrics import log_loss
 
 import gramian as gm
@@ -33,6 +34,7 @@ from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.ridge_mean import RidgeMean, members_of, ridge_estimator
 from gramian.tables.small_problem import POWERS, Point, SmallProblem, Workspace
 from gramian.tables.target import TargetTransform
+from gramian.tables.training import boosting
 from gramian.tables.training import fit as tabular_fit
 from gramian.tables.training import logistic as tabular_logistic
 from gramian.tables.training import member as tabular_member
@@ -772,6 +774,29 @@ def test_the_least_time_gives_the_cheapest_model_and_says_so() -> None:
     with pytest.warns(AccuracyWarning, match="no setting was compared"):
         classes = gm.TabularClassifier(**QUICK, time_limit=1e-6).fit(table, y > 1)
     assert classes.score(table, y > 1) > 0.7
+
+
+@pytest.mark.parametrize("effort", list(EFFORTS))
+def test_every_effort_keeps_every_limit(effort: str, monkeypatch: Any) -> None:
+    """By a clock that counted work moves: 2e-5 s a row of a fit, and 0.05 s where trees are added."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    clock = Clock(monkeypatch)
+    clock.moved_by(SmallProblem, "fit", lambda problem, grids, *_: 2e-5 * problem.n_fit * len(grids))
+    clock.moved_by(ModelFactory, "fit", lambda _, __, numbers: 2e-5 * len(numbers))
+    clock.moved_by(ModelFactory, "add", lambda _, __, numbers, *___: 2e-5 * len(numbers))
+    clock.moved_by(boosting._Learner, "grow", lambda *_: 0.05)
+    for limit in (0.1, 1.0, 10.0):
+        began = clock.now
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            model = gm.TabularRegressor(effort=effort, time_limit=limit, random_state=0, n_jobs=1).fit(X, y)
+        assert clock.now - began <= 1.2 * limit + 0.5
+        assert model.score(X, y) > 0.5
+        assert np.isfinite(model.predict(X[:1])).all()
+        with pytest.raises(InputError, match="0 sample"):
+            model.predict(X[:0])
 
 
 @pytest.mark.slow
