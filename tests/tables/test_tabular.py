@@ -218,12 +218,13 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
         asked.append(float(np.mean((y[held] - values[:, 0]) ** 2)))
         return asked[-1]
 
-    effort = replace(EFFORTS["default"], boosting=False)
+    effort = EFFORTS["default"]
     labelled = LabelledRows(source, NumberTargets(y, 3000))
     resources = ResourceParameters(25_000_000, Engine(1))
     fit = tabular_fit.last_fit(
         [ModelFactory(labelled, point, resources, 0, HoldOut(), effort)],
         loss,
+        boost=False,
         learn=False,
         switched=(),
         rng=np.random.default_rng(0),

@@ -308,7 +308,7 @@ class TabularModel(TableServer, KernelEstimator):
         near = near[: 2 if self._effort.mean else 1]
         seed, labelled = seed_for_sklearn(rng), LabelledRows(source, targets, weights)
         resources = ResourceParameters(parse_bytes(self.memory_budget), self._engine())
-        effort = replace(self._effort, boosting=with_boosting(self.include))
+        effort = self._effort
         entries = effort.entries(source.shape[0], self.time_limit)
         with shown_phases(self.verbose) as phases, part_of_block(entries, 1):
             fit = last_fit(
@@ -317,6 +317,7 @@ class TabularModel(TableServer, KernelEstimator):
                     for point in near or [usual_point(self._kernels()[0], source.shape[1])]
                 ],
                 loss,
+                boost=with_boosting(self.include),
                 learn=bool(self._forms()),
                 switched=self._groups,
                 rng=rng,

@@ -19,7 +19,7 @@ class TableEffort:
     search_rows : rows that each round of the search fits; rounds, round_rows : most rounds that refine the
     metric on more rows, and how many rows these fit in a regression and in a classification; mean : whether
     the mean with a kernel of the other norm is tried; exact : whether models of more rows than one
-    factorisation takes are exact; boosting : whether boosting is tried; logistic : whether logistic models
+    factorisation takes are exact; logistic : whether logistic models
     are fitted beside exact models of classes; scalings : whether these are compared; compare : whether
     kernels and metrics are. If not, one Laplacian kernel is taken. folds : whether every row of a small table
     is held out once, and sizes of trees are compared. If not, one hold-out judges boosting and kernel models.
@@ -31,7 +31,6 @@ class TableEffort:
     round_rows: tuple[int, int]
     mean: bool
     exact: bool
-    boosting: bool = True
     logistic: bool = True
     scalings: bool = True
     compare: bool = True
@@ -41,12 +40,12 @@ class TableEffort:
     def entries(self, n: int, time_limit: float | None) -> int:
         """Return for how many entries of kernels a fit to n rows may compile loops: those that it computes.
 
-        Without comparisons these are few, and under a time limit there may be no time.
+        Without exact models these are few, and under a time limit there may be no time.
 
         >>> EFFORTS["default"].entries(1_000, None), EFFORTS["default"].entries(1_000, 10.0)
         (8000000, 0)
         """
-        return KERNELS * n**2 if self.compare and time_limit is None else 0
+        return KERNELS * n**2 if self.exact and time_limit is None else 0
 
 
 #: The numbers are chosen by hand.

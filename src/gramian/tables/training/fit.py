@@ -182,6 +182,7 @@ def last_fit(
     factories: Sequence[ModelFactory],
     loss: HeldLoss,
     *,
+    boost: bool,
     learn: bool,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
@@ -195,7 +196,7 @@ def last_fit(
         start from. Two models are averaged if the second comes near the first, with the weights that do best
         on the held-out rows.
     loss : error of the decision values of held-out rows.
-    learn : whether to refine the metric in further rounds.
+    boost, learn : whether to try boosting, and to refine the metric in further rounds.
     switched : groups of columns whose values are switched in place of a derivative.
     until : when it should end, on the clock of ``time.perf_counter``.
 
@@ -217,8 +218,7 @@ def last_fit(
             held = held[np.isin(y[held], y[rest])]
             rest = _others(n, held)
     trees = None
-    boost = given.effort.boosting and len(held) and len(counted) >= LEAST_ROWS
-    if boost:
+    if boost := bool(boost and len(held) and len(counted) >= LEAST_ROWS):
         groups = tuple(each for each in switched if len(each) > 1)
         given.phases("boosting")
         labelled = LabelledRows(rows.source, np.asarray(rows.targets.values), rows.weights)
