@@ -4,8 +4,9 @@
 
 SciPy's cdist (float64, which the Laplacian uses for features of many values), NumPy accumulation feature by
 feature on tiles that stay in cache (float32 and float64; differences, or 2·max − x − z), and the product with
-indicators that stands for features of few values. Seconds are the thread's own, the best of several, so that
-other work on the machine counts as little as it can.
+indicators that stands for features of few values; and compiled loops (numba), for numbers and for the one-hot
+columns of categories of ten levels, which cost one step a category. Seconds are the thread's own, the best of
+several, so that other work on the machine counts as little as it can.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from scipy.spatial.distance import cdist
 
 from gramian import Laplacian
 from gramian._tiles import one_blas_thread
+from gramian.kernels.compiled import LEAST_ENTRIES, available, part_of_block
 
 ROWS, POINTS = 512, 1000
 #: Rows and columns of the tiles of the NumPy loops.
@@ -90,6 +92,17 @@ def main() -> None:
                 found[name] = seconds(lambda columns=columns, x=x: columns(x), args.repeats)
             columns = Laplacian().against(Z)
             found["many values, the whole kernel"] = seconds(lambda c=columns, X=X: c(X), args.repeats)
+            at = 10 * np.arange(d // 10)
+            one_hot = [np.zeros((n, 10 * len(at))) for n in (ROWS, POINTS)]
+            for each in one_hot:
+                np.put_along_axis(each, at + rng.integers(0, 10, (len(each), len(at))), 1.0, axis=1)
+            with part_of_block(LEAST_ENTRIES, 1):
+                for name, (x, z) in {"numbers": (X, Z), "one-hot": one_hot}.items():
+                    if x.shape[1] and available():
+                        columns = Laplacian().against(z)
+                        found[f"compiled, {name}, the whole kernel"] = (
+                            seconds(lambda c=columns, x=x: c(x), args.repeats) * d / x.shape[1]
+                        )
             print(f"\n{d} features")
             for name, taken in found.items():
                 print(f"  {name:32s} {1e9 * taken / (ROWS * POINTS * d):.3f}")

@@ -17,7 +17,7 @@ from suite.table_summary import Place, Tables, places
 #: Drawn beside gramian.
 BESIDE = "lightgbm"
 #: What is one line: gramian at each effort.
-EFFORTS = (INSTANT, FAST, OURS, BEST)
+OUR_METHODS = (INSTANT, FAST, OURS, BEST)
 #: Of gramian, its reference, the other and the rest.
 COLOUR = {OURS: COLOURS[0], REFERENCE: COLOURS[1], BESIDE: COLOURS[2]}
 #: Times CatBoost's that the median fit was to stay within.
@@ -70,11 +70,11 @@ def costs(tables: Tables, folder: Path) -> Path:
     found = [place for place in places(tables, list(tables.facts)) if place.n_sets == len(tables.facts)]
     points = [(place.method, place.costs["fit_seconds"], place.error) for place in found]
     points = [each for each in points if np.isfinite(each[1:]).all()]
-    ours = np.array(sorted(point for method, *point in points if method in EFFORTS)).reshape(-1, 2)
+    ours = np.array(sorted(point for method, *point in points if method in OUR_METHODS)).reshape(-1, 2)
     ax.plot(ours[:, 0], ours[:, 1], color=COLOUR[OURS], linewidth=1.0)
     for place, (method, time, error) in enumerate(sorted(points, key=lambda each: each[1])):
-        colour = COLOUR[OURS] if method in EFFORTS else COLOUR.get(method, PALE)
-        ax.scatter([time], [error], s=38 if method in EFFORTS else 24, color=colour, zorder=3)
+        colour = COLOUR[OURS] if method in OUR_METHODS else COLOUR.get(method, PALE)
+        ax.scatter([time], [error], s=38 if method in OUR_METHODS else 24, color=colour, zorder=3)
         # Names of neighbours go above and below, so that they do not cover each other.
         style = {"textcoords": "offset points", "fontsize": NOTE_SIZE, "color": INK}
         ax.annotate(TABLE_METHODS[method].name, (time, error), (5, -11 if place % 2 else 5), **style)

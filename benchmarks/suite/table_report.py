@@ -85,7 +85,7 @@ def filled(text: str, lines: list[Line], docs: str = "docs/") -> str:
     found = {place.method: place for place in places(tables, list(tables.facts))}
     sentences = [_summary(tables).replace("(#where", f"({docs}tables-benchmark.md#where")]
     if OURS in found:
-        costs = "; ".join(_costs(found))
+        costs = "; ".join(_cost_phrases(found))
         sentences.append(
             "Error, training time and prediction time over CatBoost's, in the geometric mean of the sets: "
             f"{costs}."
@@ -103,7 +103,7 @@ def filled(text: str, lines: list[Line], docs: str = "docs/") -> str:
     return MARKED.sub(lambda found: found[1] + block + found[2], text)
 
 
-def _costs(found: Mapping[str, Place]) -> Iterator[str]:
+def _cost_phrases(found: Mapping[str, Place]) -> Iterator[str]:
     """Yield error, training and prediction time of each effort and of LightGBM over CatBoost's."""
     for method in (OURS, FAST, INSTANT, "lightgbm"):
         if method in found:

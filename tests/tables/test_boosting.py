@@ -218,7 +218,7 @@ def given(X, y, weights=None):
 def learned(rows, classes, held, holdout=None, until=np.inf, memory=10**9):
     rng = np.random.default_rng(0)
     resources = ResourceParameters(memory, Engine(1))
-    found = with_boosting(rows, GROUPS, classes, held, holdout or HoldOut(), resources, until, rng)
+    found = with_boosting(rows, GROUPS, classes, held, holdout or HoldOut(), resources, until, rng, True)
     return None if found is None else found[:2]
 
 
@@ -470,7 +470,7 @@ def test_threads_suit_the_rows(monkeypatch, rows_a_thread, threads):
     X, _ = hot()
     resources = ResourceParameters(10**9, Engine(4))
     rng = np.random.default_rng(0)
-    with_boosting(given(X, X[:, 0]), (), False, whole(300), HoldOut(), resources, np.inf, rng)
+    with_boosting(given(X, X[:, 0]), (), False, whole(300), HoldOut(), resources, np.inf, rng, True)
     assert asked == [threads]
 
 
@@ -496,7 +496,7 @@ def test_many_columns_are_timed_on_a_part_of_them(monkeypatch):
     rows, fold = given(X, X[:, 0]), np.arange(50)
     resources = ResourceParameters(10**9, Engine(1))
     # 100 rounds of all columns take 4 s in each of five folds and of all rows; a fifth of 20 s is less.
-    assert with_boosting(rows, (), False, fold, HoldOut(), resources, 20.0 + clock.now, rng) is None
+    assert with_boosting(rows, (), False, fold, HoldOut(), resources, 20.0 + clock.now, rng, True) is None
     assert grown == [(100, 1), (100, 4)]
 
 

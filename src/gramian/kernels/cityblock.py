@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from gramian._numerics import entry_tolerance, unit_roundoff
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian.kernels.bundles import Bundles
 from gramian.kernels.columns import Columns, ElementMap, dense
 from gramian.kernels.compiled import cityblock, compiles
 
@@ -73,6 +74,11 @@ class CityblockColumns(Columns):
         """The points (d, m) as compiled loops read them, made where the first tile is computed by these."""
         return np.array(self._points.T, self.dtype if self._narrow else np.float64, order="C")
 
+    @cached_property
+    def _bundles(self) -> Bundles:
+        """The bundles of the points' features, with the weights of their distances."""
+        return Bundles.of(self._by_feature, np.full(len(self._by_feature), self._inverse))
+
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that the evaluator holds."""
@@ -84,7 +90,7 @@ class CityblockColumns(Columns):
             tile, part = out[rows], dense(X[rows])
             with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
                 if compiles():
-                    cityblock(part, self._by_feature, self._inverse, tile)
+                    cityblock(part, self._by_feature, self._inverse, self._bundles, tile)
                 else:
                     tile[...] = self._distances(part.astype(np.float64, copy=False))
             self._elementwise(tile)

@@ -2,7 +2,8 @@
 
 Loops are compiled by numba, if it is installed. Importing it takes half a second and 30 MB, once a process,
 and each loop takes a second to compile, once a machine, so small problems are left to NumPy. The rule knows
-only the size of a problem, never what was computed before: the same input gives the same bits.
+only the size of a problem, never what was computed before, so that the same input gives the same bits. Only
+loops that give NumPy's bits, such as walks through trees, also run where numba is imported already.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from types import ModuleType
 import numpy as np
 
 from gramian._typing import Array, FloatArray
+from gramian.kernels.bundles import Bundles
 
 #: Entries of a block, or of a product with one, from which compiled loops are used. They save 1 to 30
 #: nanoseconds an entry (``benchmarks/tiles.py``), and must save more than numba's import takes.
@@ -95,15 +97,17 @@ def map_by_loop(name: str, t: FloatArray, *numbers: float) -> bool:
     return True
 
 
-def cityblock(X: Array, Z: FloatArray, inverse: FloatArray, out: FloatArray) -> None:
+def cityblock(X: Array, Z: FloatArray, inverse: FloatArray, bundles: Bundles, out: FloatArray) -> None:
     """Write Σ_f |x_if − z_fj| inverse_f into ``out`` (n, m) by a loop; X is (n, d), Z (d, m).
 
-    In float32 if both are (or X has small integers), else in float64. ``inverse`` has one number or d.
+    In float32 if both are (or X has small integers), else in float64. ``inverse`` has one number or d;
+    ``bundles`` are those of Z with these weights.
     """
     work = np.float32 if np.result_type(X, Z) == np.float32 else np.float64
-    rows, columns = (np.ascontiguousarray(part, work) for part in (X, Z))
-    weights = np.full(len(Z), inverse, work)
-    run("cityblock", rows, columns, weights, out)
+    features = bundles.alone, bundles.bundled, bundles.ends
+    given = X, Z, np.full(len(Z), inverse), bundles.heights, bundles.places, bundles.sizes
+    rows, columns, weights, *numbers = (np.ascontiguousarray(part, work) for part in given)
+    run("cityblock", rows, columns, weights, *features, *numbers, out)
 
 
 def exp_in_place(t: FloatArray) -> None:

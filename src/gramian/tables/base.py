@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -230,9 +230,8 @@ class TabularModel(TableServer, KernelEstimator):
         now = time.perf_counter()
         until = now + SEARCH_TIME * (until - now)
         if whole.n_held_out:
-            entries = self._effort.entries(rows.shape[0], self.time_limit)
             show = shown_search(whole, len(settings), self.verbose)
-            with show as (problem, told), part_of_block(entries, 1):
+            with show as (problem, told), self._compiling(rows.shape[0], self.time_limit):
                 found = search_settings(
                     problem,
                     settings,
@@ -259,6 +258,10 @@ class TabularModel(TableServer, KernelEstimator):
     @property
     def _effort(self) -> TableEffort:
         return EFFORTS[self.effort]
+
+    def _compiling(self, n: int, time_limit: float | None = None) -> AbstractContextManager[None]:
+        """Compile the loops over kernels in the body where a fit to n rows has many of their entries."""
+        return part_of_block(self._effort.entries(n, time_limit), 1)
 
     @property
     def _search_bytes(self) -> int:
@@ -308,9 +311,8 @@ class TabularModel(TableServer, KernelEstimator):
         near = near[: 2 if self._effort.mean else 1]
         seed, labelled = seed_for_sklearn(rng), LabelledRows(source, targets, weights)
         resources = ResourceParameters(parse_bytes(self.memory_budget), self._engine())
-        effort = self._effort
-        entries = effort.entries(source.shape[0], self.time_limit)
-        with shown_phases(self.verbose) as phases, part_of_block(entries, 1):
+        effort, compiling = self._effort, self._compiling(source.shape[0], self.time_limit)
+        with shown_phases(self.verbose) as phases, compiling:
             fit = last_fit(
                 [
                     ModelFactory(labelled, point, resources, seed, holdout, effort, phases)
@@ -390,6 +392,6 @@ class TabularModel(TableServer, KernelEstimator):
         return last_plan(self.model_.plan_)
 
     def _values(self, X: RowsLike) -> Float64Array:
-        with one_blas_thread():  # set once for all members
-            source = read_once(encoded_rows(self, X))  # first, as it raises before a fit
+        source = read_once(encoded_rows(self, X))  # first, as it raises before a fit
+        with one_blas_thread(), self._compiling(self.plan_.n_rows):  # BLAS is held once for all members
             return values_of(self.model_, source)

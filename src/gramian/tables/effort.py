@@ -10,6 +10,8 @@ from gramian.exceptions import InputError
 #: Changed rows that importances ask the models about, at most, in two looks, so that they take about a
 #: twentieth of a fit; and kernel matrices of all rows that a last fit computes at least. Chosen by hand.
 ASKED, KERNELS = 12_000, 8
+#: Boosting is tried from so many rows. Chosen by hand.
+BOOSTED_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,13 @@ class TableEffort:
     compare: bool = True
     folds: bool = True
     asked: int = ASKED
+
+    def leaves_out_all(self, n: int) -> bool:
+        """Return whether models of a small table come without each fifth of its n rows, or without one part.
+
+        A part of fewer rows than boosting takes would say too little.
+        """
+        return self.folds or n < BOOSTED_ROWS
 
     def entries(self, n: int, time_limit: float | None) -> int:
         """Return for how many entries of kernels a fit to n rows may compile loops: those that it computes.

@@ -92,7 +92,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         more: a mean with the kernel models, weighted by values of rows that neither has seen (five folds, or
         beyond 7,500 rows the held-out ones). It is left out if its share of a mean is below a tenth, or if it
         lowers the log-loss of n rows by less than 1/n; kernel models of all rows are fitted only where small
-        ones lower its loss by 0.2 % (``contributions_.looks``). "auto" is the same; (): kernel models alone.
+        ones lower its loss by 0.2 % (``contributions_.looks``). "auto" is the same; () fits no boosting.
     categorical : list of names or places, or mask, default=None
         Numeric columns to treat as categories. Text is categorical anyway.
     missing : list or None, default=None

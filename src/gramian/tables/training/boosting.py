@@ -40,9 +40,9 @@ COMMON = {"max_features": 0.5, "l2_regularization": 1.0, "early_stopping": False
 #: them, half as many in folds and where little is tried, or MOST_TREES trees of several classes. The rate is
 #: RATE, higher where there are fewer rounds than FEW. Chosen by hand.
 RATE, STEP, PATIENCE, MOST, MOST_TREES, FEW = 0.12, 60, 25, 330, 2_000, 165
-#: With fewer rows there is no boosting; up to MOST_FOLDED every row is left out once, beyond that only the
-#: held-out rows are. All rows calibrate a kernel model up to 7,071 of them. Chosen by hand.
-LEAST_ROWS, MOST_FOLDED = 200, 7_500
+#: Up to so many rows every row is left out once, beyond that only the held-out rows are. All rows calibrate a
+#: kernel model up to 7,071 of them. Chosen by hand.
+MOST_FOLDED = 7_500
 #: Most values of a column that its trees tell apart, scikit-learn's default; and rows that say where the bins
 #: of more values lie.
 BINS, BIN_ROWS = 255, 200_000
@@ -81,7 +81,7 @@ def with_boosting(
     resources: ResourceParameters,
     until: float,
     rng: np.random.Generator,
-    every: bool = True,
+    every: bool,
 ) -> tuple[Boosted, Float64Array, BoostedUnseen] | None:
     """Return boosting of all rows, values (n, outputs) of rows by boosting without their fifth, and that.
 

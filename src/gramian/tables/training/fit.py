@@ -22,10 +22,11 @@ from gramian.ridge.ridge import KernelRidge
 from gramian.search import Limits, Trial, search
 from gramian.tables.boosting.boosted import Boosted
 from gramian.tables.boosting.contributions import LEAST_GAIN, Contributions
+from gramian.tables.effort import BOOSTED_ROWS
 from gramian.tables.importance.permutation import HeldOutModel
 from gramian.tables.importance.unseen import BoostedUnseen
 from gramian.tables.ridge_mean import RidgeMean, ridge_estimator
-from gramian.tables.training.boosting import LEAST_ROWS, with_boosting
+from gramian.tables.training.boosting import with_boosting
 from gramian.tables.training.gain import Gain, HeldLoss, look, mean_of
 from gramian.tables.training.member import (
     Member,
@@ -136,8 +137,8 @@ class LastFit:
         """Return the mean of classifiers that gives calibrated log odds, with logistic models if they help.
 
         They are left out if they lower the held-out log-loss by less than 0.2 %, boosting if it lowers it by
-        less than one number more that is fitted to these rows does by itself, and all models but boosting if
-        they lower its loss by less than 0.2 %. Also return this fit with what boosting contributes, and the
+        no more than any further fitted number would, and all models but boosting if they lower its loss by
+        less than 0.2 %. Also return this fit with what boosting contributes, and the
         probabilities (held, classes) of the held-out rows.
         """
         codes = targets.codes(slice(0, targets.shape[0]))[self.held]
@@ -217,14 +218,13 @@ def last_fit(
             # Every row of this class is needed for training.
             held = held[np.isin(y[held], y[rest])]
             rest = _others(n, held)
-    trees = None
-    if boost := bool(boost and len(held) and len(counted) >= LEAST_ROWS):
+    trees, tried = None, boost and len(held) > 0 and len(counted) >= BOOSTED_ROWS
+    if tried:
         groups = tuple(each for each in switched if len(each) > 1)
         given.phases("boosting")
         labelled = LabelledRows(rows.source, np.asarray(rows.targets.values), rows.weights)
-        trees = with_boosting(
-            labelled, groups, given.classifies, held, holdout, whole, until, rng, given.effort.folds
-        )
+        every = given.effort.leaves_out_all(len(counted))
+        trees = with_boosting(labelled, groups, given.classifies, held, holdout, whole, until, rng, every)
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
     looks = tuple[tuple[float, float, bool], ...]()
     if pace.limited:
@@ -282,7 +282,7 @@ def last_fit(
     if trees is not None:
         fit = fit.beside(*trees)
         return fit if given.classifies else fit.mixed(loss)
-    return replace(fit, short=fit.short or ("boosting was left out" if boost else ""))
+    return replace(fit, short=fit.short or ("boosting was left out" if tried else ""))
 
 
 def _decisions(boosted: Float64Array, classifies: bool) -> Float64Array:

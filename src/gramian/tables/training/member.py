@@ -19,7 +19,6 @@ from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.streaming import RidgeStream
 from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
-from gramian.tables.training.boosting import LEAST_ROWS
 from gramian.tables.training.gain import HeldLoss
 from gramian.tables.training.logistic import LogisticPart, with_logistic
 from gramian.tables.training.model_factory import (
@@ -261,8 +260,7 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
     unseen = _unseen(factory, rest, held, solved.get(alpha))
     if not len(held) or (pace.limited and pace.left < LOGISTIC_TIMES * longest):
         return Member(model, parameters, held, values, unseen=unseen)
-    # A part of fewer rows than boosting takes would say too little.
-    folded = (factory.effort.folds or len(factory.rows.counted) < LEAST_ROWS) and not pace.limited
+    folded = factory.effort.leaves_out_all(len(factory.rows.counted)) and not pace.limited
     found = with_logistic(factory, model, alpha, held, values, unseen, folded=folded)
     return Member(model, parameters, *found)
 
