@@ -5,7 +5,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from gramian.kernels.bundles import Bundles
-from gramian.kernels.compiled import available, cityblock
+from gramian.kernels.cityblock import distances_by_loop
+from gramian.kernels.compiled import available
 
 needs_numba = pytest.mark.skipif(not available(), reason="numba is not installed")
 
@@ -63,7 +64,7 @@ def test_distances_are_those_of_scipy_also_for_rows_that_are_no_such_points(dtyp
     columns = np.ascontiguousarray(Z.T)
     bundles, out = Bundles.of(columns, weights.astype(dtype)), np.empty((60, 200), dtype)
     assert len(bundles.ends) == 3
-    cityblock(X, columns, weights, bundles, out)
+    distances_by_loop(X, columns, weights, bundles, out)
     truth = cdist(X.astype(np.float64), Z.astype(np.float64), "cityblock", w=weights)
     np.testing.assert_allclose(out, truth, rtol=40 * np.finfo(dtype).eps)
 
@@ -73,7 +74,7 @@ def test_a_row_has_the_distance_zero_from_itself_and_its_distances_are_symmetric
     Z = table(np.random.default_rng(2), 100)
     columns, out = np.ascontiguousarray(Z.T), np.empty((100, 100))
     weights = np.linspace(0.1, 3.0, len(columns))
-    cityblock(Z, columns, weights, Bundles.of(columns, weights), out)
+    distances_by_loop(Z, columns, weights, Bundles.of(columns, weights), out)
     assert not np.diagonal(out).any()
     np.testing.assert_array_equal(out, out.T)
 
@@ -85,7 +86,7 @@ def test_values_that_are_not_finite_reach_only_their_own_row():
     X[1, 3], X[2, 18] = np.nan, np.inf
     columns, out = np.ascontiguousarray(Z.T), np.empty((4, 50))
     weights = np.ones(len(columns))
-    cityblock(X, columns, weights, Bundles.of(columns, weights), out)
+    distances_by_loop(X, columns, weights, Bundles.of(columns, weights), out)
     np.testing.assert_allclose(out[[0, 3]], cdist(X[[0, 3]], Z, "cityblock"), rtol=1e-14)
     assert np.isnan(out[1]).all()
     assert np.isinf(out[2]).all()

@@ -14,7 +14,7 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.kernels.bundles import Bundles
 from gramian.kernels.columns import Columns, ElementMap, dense
-from gramian.kernels.compiled import cityblock, compiles
+from gramian.kernels.compiled import compiles, run
 
 #: A feature with at most this many values among the points is computed by a product, which is then faster
 #: (``benchmarks/cityblock.py`` measures it).
@@ -90,7 +90,7 @@ class CityblockColumns(Columns):
             tile, part = out[rows], dense(X[rows])
             with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
                 if compiles():
-                    cityblock(part, self._by_feature, self._inverse, self._bundles, tile)
+                    distances_by_loop(part, self._by_feature, self._inverse, self._bundles, tile)
                 else:
                     tile[...] = self._distances(part.astype(np.float64, copy=False))
             self._elementwise(tile)
@@ -104,6 +104,21 @@ class CityblockColumns(Columns):
             inverse = self._inverse if self._inverse.size == 1 else self._inverse[several]
             found += _by_differences(X[:, several], apart, inverse)
         return found
+
+
+def distances_by_loop(
+    X: Array, Z: FloatArray, inverse: FloatArray, bundles: Bundles, out: FloatArray
+) -> None:
+    """Write Σ_f |x_if − z_fj| inverse_f into ``out`` (n, m) by a compiled loop; X is (n, d), Z (d, m).
+
+    In float32 if both are (or X has small integers), else in float64. ``inverse`` has one number or d;
+    ``bundles`` are those of Z with these weights.
+    """
+    work = np.float32 if np.result_type(X, Z) == np.float32 else np.float64
+    features = bundles.alone, bundles.bundled, bundles.ends
+    given = X, Z, np.full(len(Z), inverse), bundles.heights, bundles.places, bundles.sizes
+    rows, columns, weights, *numbers = (np.ascontiguousarray(part, work) for part in given)
+    run("cityblock", rows, columns, weights, *features, *numbers, out)
 
 
 def _by_differences(X: Float64Array, Z: Float64Array, inverse: FloatArray) -> Float64Array:

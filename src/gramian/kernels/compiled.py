@@ -19,8 +19,7 @@ from types import ModuleType
 
 import numpy as np
 
-from gramian._typing import Array, FloatArray
-from gramian.kernels.bundles import Bundles
+from gramian._typing import FloatArray
 
 #: Entries of a block, or of a product with one, from which compiled loops are used. They save 1 to 30
 #: nanoseconds an entry (``benchmarks/tiles.py``), and must save more than numba's import takes.
@@ -95,19 +94,6 @@ def map_by_loop(name: str, t: FloatArray, *numbers: float) -> bool:
     if whole is not t:
         t[...] = whole
     return True
-
-
-def cityblock(X: Array, Z: FloatArray, inverse: FloatArray, bundles: Bundles, out: FloatArray) -> None:
-    """Write Σ_f |x_if − z_fj| inverse_f into ``out`` (n, m) by a loop; X is (n, d), Z (d, m).
-
-    In float32 if both are (or X has small integers), else in float64. ``inverse`` has one number or d;
-    ``bundles`` are those of Z with these weights.
-    """
-    work = np.float32 if np.result_type(X, Z) == np.float32 else np.float64
-    features = bundles.alone, bundles.bundled, bundles.ends
-    given = X, Z, np.full(len(Z), inverse), bundles.heights, bundles.places, bundles.sizes
-    rows, columns, weights, *numbers = (np.ascontiguousarray(part, work) for part in given)
-    run("cityblock", rows, columns, weights, *features, *numbers, out)
 
 
 def exp_in_place(t: FloatArray) -> None:
