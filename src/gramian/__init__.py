@@ -134,6 +134,8 @@ _ELSEWHERE = {
     "log_determinant": "spectra",
     "top_eigenpairs": "spectra",
 }
+#: Names that have left the package, and their place in the source repository.
+_MOVED = {"baselines": "benchmarks/baselines"}
 
 
 def __dir__() -> list[str]:
@@ -143,10 +145,12 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Raise for a name that is not here; say where it is if a subpackage has it, or which name is near."""
+    """Raise for a name that is not here; say where it is or went, or which name is near."""
     where = _ELSEWHERE.get(name)
     if where:
         hint = f" It is in a subpackage: from gramian.{where} import {name}"
+    elif name in _MOVED:
+        hint = f" It moved out of the package, to {_MOVED[name]} in the source repository."
     elif name.startswith("_"):
         hint = ""
     else:

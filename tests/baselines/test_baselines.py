@@ -7,12 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from rounded_checks import run_check
-from sklearn.base import clone, is_classifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
-import gramian as gm
-from gramian.baselines import (
+from baselines import (
     AESVMClassifier,
     FastfoodLinearClassifier,
     FastfoodLinearRegressor,
@@ -21,6 +16,11 @@ from gramian.baselines import (
     NystromLinearRegressor,
     ReducedSetClassifier,
 )
+from rounded_checks import run_check
+from sklearn.base import clone, is_classifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import gramian as gm
 from gramian.data import load_dataset
 from gramian.data.source import as_source
 
