@@ -49,7 +49,6 @@ from gramian.reporting import report as _report
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.spectra import KernelPCA
-from gramian.svm.bandwidth_report import bandwidth_report
 from gramian.svm.classifier import KernelSVC
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.logistic import KernelLogisticRegression
@@ -109,7 +108,6 @@ __all__ = [
     "TabularRegressor",
     "TensorSketch",
     "TruncatedEigen",
-    "bandwidth_report",
     "compress",
     "export",
     "load",
@@ -135,7 +133,7 @@ _ELSEWHERE = {
     "top_eigenpairs": "spectra",
 }
 #: Names that have left the package, and their place in the source repository.
-_MOVED = {"baselines": "benchmarks/baselines"}
+_MOVED = {"bandwidth_report": "benchmarks/papers/bandwidth_report.py", "baselines": "benchmarks/baselines"}
 
 
 def __dir__() -> list[str]:
