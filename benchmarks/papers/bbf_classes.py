@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import scipy.linalg as la
 from sklearn.model_selection import train_test_split
+from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
-from gramian.data import load_dataset
 from papers.bandwidth_report import BandwidthCost, BandwidthReport, bandwidth_report
 from papers.bbf_clusters import ALL, CLUSTERS, C, last_best, svm_scores
 from papers.items import Item, Run, Value

@@ -133,7 +133,12 @@ _ELSEWHERE = {
     "top_eigenpairs": "spectra",
 }
 #: Names that have left the package, and their place in the source repository.
-_MOVED = {"bandwidth_report": "benchmarks/papers/bandwidth_report.py", "baselines": "benchmarks/baselines"}
+_MOVED = {
+    "bandwidth_report": "benchmarks/papers/bandwidth_report.py",
+    "baselines": "benchmarks/baselines",
+    "comparison": "benchmarks/suite",
+    "datasets": "benchmarks/suite/datasets.py",
+}
 
 
 def __dir__() -> list[str]:

@@ -19,9 +19,9 @@ from baselines import (
 from rounded_checks import run_check
 from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 from gramian.data.source import as_source
 
 DRAWS = "rows are drawn: a repeated row is drawn twice as often, not counted twice"
