@@ -17,9 +17,9 @@ import numpy as np
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.pipeline import make_pipeline
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 
 REGRESSION = ("wine", "cadata", "cpusmall", "abalone", "census_house16H", "ccpp", "airfoil", "concrete")
 CLASSES = (

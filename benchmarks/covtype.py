@@ -19,9 +19,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 
 GAMMA, ALPHA = 0.3, 0.1
 

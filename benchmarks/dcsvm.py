@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.svm import SVC
+from suite.datasets import load_dataset
 
 from gramian._typing import Array
-from gramian.data import load_dataset
 from gramian.svm.dcsvc import DCSVC
 
 PARAMETERS = {

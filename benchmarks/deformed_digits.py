@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
+from suite.datasets import load_dataset
 from tqdm import tqdm
 
-from gramian.data import load_dataset
 from gramian.engine import Engine
 
 SIDE, PART = 28, 2_000

@@ -22,9 +22,9 @@ import warnings
 import numpy as np
 import scipy.linalg as la
 from sklearn.kernel_ridge import KernelRidge
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 
 GAMMAS = {
     "pendigits": (0.01, 0.1, 1.0),

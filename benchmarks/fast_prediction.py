@@ -21,12 +21,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from baselines import LDKLClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.svm import SVC, SVR
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.baselines import LDKLClassifier
-from gramian.data import load_dataset
 from gramian.exceptions import AccuracyWarning
 from gramian.fast.cost import parse_cost
 from gramian.fast.dcpred.training import DCPred

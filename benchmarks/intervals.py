@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 
 NUMBERS = [
     "airfoil",

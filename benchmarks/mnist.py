@@ -18,9 +18,9 @@ import numpy as np
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 
 GAMMA, ALPHA = 0.02, 0.1
 

@@ -31,11 +31,11 @@ import numpy as np
 import scipy.linalg as la
 from deformed_digits import make
 from sklearn.kernel_approximation import Nystroem
+from suite.datasets import load_dataset
 
 import gramian as gm
 from gramian._budget import parse_bytes
 from gramian.comparison import PeakMemory
-from gramian.data import load_dataset
 
 #: gamma of pixels in [0, 1], and alpha.
 GAMMA, ALPHA = 0.04, 0.02

@@ -18,9 +18,9 @@ import numpy as np
 import scipy.linalg as la
 from sklearn.kernel_ridge import KernelRidge as Dense
 from sklearn.metrics.pairwise import rbf_kernel
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 
 ALPHAS = (1e-3, 1e-2, 0.1, 1.0, 10.0)
 #: Gammas as multiples of 1/d.

@@ -16,9 +16,9 @@ from unittest.mock import patch
 
 import numpy as np
 from sklearn.svm import SVC
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 from gramian.svm import newton_training
 
 GAMMA, C, TEST = 1 / 16, 10.0, 4_000

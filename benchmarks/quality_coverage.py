@@ -15,10 +15,10 @@ import os
 from collections.abc import Iterator
 
 import numpy as np
+from suite.datasets import load_dataset
 
 import gramian as gm
 from gramian._tiles import one_blas_thread
-from gramian.data import load_dataset
 
 FLOOR = 0.93
 

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 from gramian.fast.cost import seconds_per_row
 from gramian.fast.serving.compiled import available, single_row
 

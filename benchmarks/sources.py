@@ -19,10 +19,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import zarr
 from sklearn.datasets import dump_svmlight_file
+from suite.datasets import load_dataset
 
 import gramian as gm
 from gramian.comparison import PeakMemory
-from gramian.data import load_dataset
 from gramian.data.source import row_blocks
 
 BLOCK = 4096

@@ -31,7 +31,7 @@ ROWS = 10_000  #: of a table, half of them to learn from
 
 def standardised(name: str, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Return rows in a random order, each feature of deviation 1, and their targets."""
-    from gramian.data import load_dataset
+    from suite.datasets import load_dataset
 
     data = load_dataset(name)
     order = np.random.default_rng(0).permutation(len(data.y))[:n_rows]

@@ -15,10 +15,10 @@ import argparse
 import time
 
 import numpy as np
+from suite.datasets import load_dataset
 
 import gramian as gm
 from gramian.approximations import LowRankPlusBlocks
-from gramian.data import load_dataset
 
 SETS = {"cadata": 8, "pendigits": 16, "covtype_100k": 54, "mnist": 784}
 BANDWIDTHS = {"wide": 0.1, "middle": 1.0, "narrow": 10.0}

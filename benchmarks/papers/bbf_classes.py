@@ -2,7 +2,7 @@
 
 The kernel is exp(−‖x − y‖²/h²). Features lie in [−1, 1]: the squared radii of the classes are then those of
 Table 1. "SVC" is the paper's experiment, a kernel SVM with the hinge on random 80 % of the rows, scored on
-the other 20 %; "report" is ``gm.bandwidth_report``, five folds of at most 2,000 rows. The paper does not
+the other 20 %; "report" is ``papers.bandwidth_report``, five folds of at most 2,000 rows. The paper does not
 state C; it is 10 here. EMG and Otto are not at hand.
 """
 
@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import scipy.linalg as la
 from sklearn.model_selection import train_test_split
+from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
-from gramian.data import load_dataset
+from papers.bandwidth_report import BandwidthCost, BandwidthReport, bandwidth_report
 from papers.bbf_clusters import ALL, CLUSTERS, C, last_best, svm_scores
 from papers.items import Item, Run, Value
 from papers.meka_methods import unit_box
@@ -91,11 +92,11 @@ def svc_curves(name: str, run: Run, c: float = C) -> tuple[np.ndarray, np.ndarra
 
 
 @cache
-def report(name: str, run: Run) -> gm.svm.bandwidth_report.BandwidthReport:
+def report(name: str, run: Run) -> BandwidthReport:
     X, y = labelled(name)
     more = {"n_rows": 400, "folds": 2} if run.quick else {}
     grid = GRIDS[name]
-    return gm.bandwidth_report(X, y, bandwidths=grid, C=C, standardize=False, random_state=0, **more)
+    return bandwidth_report(X, y, bandwidths=grid, C=C, standardize=False, random_state=0, **more)
 
 
 def shown_classes(name: str) -> list[int]:
@@ -144,7 +145,7 @@ def section_2(name: str, run: Run) -> Iterator[Value]:
             yield from costs(who, ours.costs[at])
 
 
-def costs(who: str, cost: gm.svm.bandwidth_report.BandwidthCost) -> Iterator[Value]:
+def costs(who: str, cost: BandwidthCost) -> Iterator[Value]:
     yield Value(who, "rank", cost.rank)
     yield Value(who, "blocks", cost.n_blocks)
 

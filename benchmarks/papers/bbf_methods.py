@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg as spla
+from suite.datasets import load_dataset
 
 import gramian as gm
 from gramian.approximations.block_basis_search import BlockSearch
@@ -25,7 +26,6 @@ from gramian.compression.builder import block_members
 from gramian.compression.column_sampling import BlockRow, draw, sample_columns
 from gramian.compression.randomized_svd import randomized_eigh, randomized_svd
 from gramian.compression.rank_sharing import Size
-from gramian.data import load_dataset
 from gramian.engine import Engine
 from gramian.exceptions import NumericalError
 from gramian.landmarks.partition import Partition

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import scipy.linalg as la
+from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
-from gramian.data import load_dataset
 from papers.bbf_methods import (
     BLOCKED,
     LITERAL_MEKA,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import scipy.linalg as la
+from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
@@ -13,7 +14,6 @@ from gramian.compression.builder import block_members
 from gramian.compression.column_sampling import BlockRow, sample_columns
 from gramian.compression.randomized_svd import randomized_svd
 from gramian.compression.rank_sharing import Size
-from gramian.data import load_dataset
 from gramian.landmarks.partition import fit_partition
 from papers.bbf_methods import gaussian, rows, some, training_rows
 from papers.items import Item, Run, Value

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
-from gramian.data import load_dataset
 from papers.bbf_methods import gaussian, standardised
 from papers.bbf_structure import members_of
 from papers.fast_gauss import ImprovedFastGauss

@@ -12,6 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from baselines import (
+    AESVMClassifier,
+    FastfoodLinearClassifier,
+    FastfoodLinearRegressor,
+    NystromLinearClassifier,
+    NystromLinearRegressor,
+    ReducedSetClassifier,
+)
+from baselines.expansion import gaussian
+from baselines.fastfood_linear import FeatureWeights
 from fast_prediction import (
     MANY_ROWS,
     SETS,
@@ -31,16 +41,6 @@ from suite.results import Line
 
 import gramian as gm
 from gramian.approximations.random_fourier import RandomFourierBuilder
-from gramian.baselines import (
-    AESVMClassifier,
-    FastfoodLinearClassifier,
-    FastfoodLinearRegressor,
-    NystromLinearClassifier,
-    NystromLinearRegressor,
-    ReducedSetClassifier,
-)
-from gramian.baselines.expansion import gaussian
-from gramian.baselines.fastfood_linear import FeatureWeights
 from gramian.fast.cost import linear_nanoseconds, seconds_per_row
 from papers.items import Run, Value
 from papers.page import markdown_table, number

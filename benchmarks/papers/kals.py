@@ -14,11 +14,11 @@ from functools import cache
 
 import numpy as np
 import scipy.linalg as la
+from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
 from gramian.approximations.approximation import Approximation
-from gramian.data import load_dataset
 from papers.items import Item, Paper, Run, Value
 from papers.page import markdown_table
 

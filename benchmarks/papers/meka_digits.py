@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 from deformed_digits import make
+from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
 from gramian.comparison import PeakMemory
-from gramian.data import load_dataset
 from papers.items import Item, Run, Value
 
 PAIR, ROWS, MEMORY = (3, 8), 2_000_000, "500MB"

@@ -10,11 +10,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
 from gramian.approximations import LowRankPlusBlocks
-from gramian.data import load_dataset
 from gramian.exceptions import NumericalError
 from gramian.landmarks.rules import lloyd
 from gramian.operators import DiagonalPlus

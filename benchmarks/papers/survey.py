@@ -269,7 +269,7 @@ def pruning(name: str, run: Run) -> Iterator[Value]:
 
 
 def _table(name: str, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    from gramian.data import load_dataset
+    from suite.datasets import load_dataset
 
     data = load_dataset(name)
     order = np.random.default_rng(0).permutation(len(data.y))[:n_rows]

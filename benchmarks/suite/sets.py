@@ -11,9 +11,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.model_selection import train_test_split
 
 from gramian.comparison import CLASSIFICATION, REGRESSION
-from gramian.data import load_dataset
-from gramian.data.datasets import FOLDER_VARIABLE
 from gramian.exceptions import InputError, did_you_mean
+from suite.datasets import FOLDER_VARIABLE, load_dataset
 
 BUNDLED = {"breast_cancer": load_breast_cancer, "diabetes": load_diabetes, "digits": load_digits}
 #: For a look in minutes.

@@ -49,7 +49,6 @@ from gramian.reporting import report as _report
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.spectra import KernelPCA
-from gramian.svm.bandwidth_report import bandwidth_report
 from gramian.svm.classifier import KernelSVC
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.logistic import KernelLogisticRegression
@@ -109,7 +108,6 @@ __all__ = [
     "TabularRegressor",
     "TensorSketch",
     "TruncatedEigen",
-    "bandwidth_report",
     "compress",
     "export",
     "load",
@@ -134,6 +132,13 @@ _ELSEWHERE = {
     "log_determinant": "spectra",
     "top_eigenpairs": "spectra",
 }
+#: Names that have left the package, and their place in the source repository.
+_MOVED = {
+    "bandwidth_report": "benchmarks/papers/bandwidth_report.py",
+    "baselines": "benchmarks/baselines",
+    "comparison": "benchmarks/suite",
+    "datasets": "benchmarks/suite/datasets.py",
+}
 
 
 def __dir__() -> list[str]:
@@ -143,10 +148,12 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Raise for a name that is not here; say where it is if a subpackage has it, or which name is near."""
+    """Raise for a name that is not here; say where it is or went, or which name is near."""
     where = _ELSEWHERE.get(name)
     if where:
         hint = f" It is in a subpackage: from gramian.{where} import {name}"
+    elif name in _MOVED:
+        hint = f" It moved out of the package, to {_MOVED[name]} in the source repository."
     elif name.startswith("_"):
         hint = ""
     else:

@@ -171,7 +171,7 @@ def test_ranks_on_the_chord_descend_to_zero():
 )
 def test_the_rule_takes_many_blocks_of_narrow_kernels(name, inverse_square, tol, least):
     """On 500 rows the uncapped rule took 20 to 22 blocks of abalone and 16 of pendigits."""
-    from gramian.data import load_dataset
+    from suite.datasets import load_dataset
 
     X = load_dataset(name).X.astype(np.float64)
     X = X[np.random.default_rng(0).choice(len(X), 500, replace=False)]

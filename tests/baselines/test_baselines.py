@@ -7,12 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from rounded_checks import run_check
-from sklearn.base import clone, is_classifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
-import gramian as gm
-from gramian.baselines import (
+from baselines import (
     AESVMClassifier,
     FastfoodLinearClassifier,
     FastfoodLinearRegressor,
@@ -21,7 +16,12 @@ from gramian.baselines import (
     NystromLinearRegressor,
     ReducedSetClassifier,
 )
-from gramian.data import load_dataset
+from rounded_checks import run_check
+from sklearn.base import clone, is_classifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from suite.datasets import load_dataset
+
+import gramian as gm
 from gramian.data.source import as_source
 
 DRAWS = "rows are drawn: a repeated row is drawn twice as often, not counted twice"

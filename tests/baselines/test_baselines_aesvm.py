@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import nnls
-from scipy.spatial.distance import cdist
-from sklearn.svm import SVC
-
-import gramian as gm
-from gramian.baselines.aesvm import AESVMClassifier
-from gramian.baselines.extreme_points import (
+from baselines.aesvm import AESVMClassifier
+from baselines.extreme_points import (
     _halve,
     _Hull,
     _nearest,
@@ -19,6 +14,11 @@ from gramian.baselines.extreme_points import (
     derive_representatives,
     extreme_points,
 )
+from scipy.optimize import nnls
+from scipy.spatial.distance import cdist
+from sklearn.svm import SVC
+
+import gramian as gm
 from gramian.engine import Engine
 
 GAMMA = 3.0

@@ -7,9 +7,8 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from baselines.expansion import Expansion
 from scipy.spatial.distance import cdist
-
-from gramian.baselines.expansion import Expansion
 
 
 def dense_sum(X, Z, beta, b, gamma):

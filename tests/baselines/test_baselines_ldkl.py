@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from baselines.base import moments
+from baselines.ldkl import LDKLClassifier, PathTrees, _Descent
 
 import gramian as gm
-from gramian.baselines.base import moments
-from gramian.baselines.ldkl import LDKLClassifier, PathTrees, _Descent
 
 
 def all_nodes(model, X):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from baselines.base import WeightedRows
+from baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
+from baselines.linear import ridge
+from baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
 from scipy.spatial.distance import cdist
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
 import gramian as gm
 from gramian._random import as_generator, children, seed_for_sklearn
-from gramian.baselines.base import WeightedRows
-from gramian.baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
-from gramian.baselines.linear import ridge
-from gramian.baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
 from gramian.engine import Engine
 
 

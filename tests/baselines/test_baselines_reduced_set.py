@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from baselines.reduced_set import ReducedSetClassifier, _Greedy, reduced_set
 from scipy.spatial.distance import cdist
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
 import gramian as gm
-from gramian.baselines.reduced_set import ReducedSetClassifier, _Greedy, reduced_set
 
 GAMMA = 3.0
 

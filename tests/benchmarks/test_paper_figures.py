@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 
 pytestmark = [pytest.mark.data]
 

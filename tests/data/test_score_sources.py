@@ -8,7 +8,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 import gramian as gm
-from gramian.baselines import NystromLinearClassifier
 from gramian.exceptions import InputError
 
 FAST = {"n_levels": 0, "n_units": 4, "n_directions": 2, "random_state": 0}
@@ -77,12 +76,6 @@ def test_a_source_is_fitted_by_its_own_target(rows, model):
     assert (clone(model).fit(source).predict(X) == expected).all()
     with pytest.raises(InputError, match="requires y to be passed"):
         clone(model).fit(X)
-
-
-def test_baselines_are_fitted_by_the_target_of_a_source(rows):
-    X, y, source = rows["labels"]
-    found = [NystromLinearClassifier().fit(*given).predict(X) for given in ((source,), (X, y))]
-    assert (found[0] == found[1]).all()
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gramian as gm
-from gramian import baselines
 from gramian.approximations.methods import METHODS
 from gramian.estimator.base import KernelEstimator
 from gramian.exceptions import AccuracyWarning
@@ -86,20 +85,6 @@ def test_every_approximation_says_bytes_and_rank(kind):
     assert facts["rank"].startswith(f"{model.rank_:,} ")
     assert "of K's 115 kB" in facts["memory"] or "of K's 57.6 kB" in facts["memory"]
     assert "report(X)" in facts["error"]
-
-
-@pytest.mark.parametrize(
-    "model",
-    [baselines.AESVMClassifier(), baselines.LDKLClassifier(), baselines.NystromLinearClassifier()],
-    ids=lambda m: type(m).__name__,
-)
-def test_baselines_are_summarised_too(model):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(X, LABELS)
-    summary = model.summary()
-    assert dict(summary.facts)["classes"] == "2: <b>yes</b>, no"
-    assert summary.warnings == ()
 
 
 def test_names_from_the_data_are_escaped():

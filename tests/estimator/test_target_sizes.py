@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import gramian as gm
-from gramian.baselines import FastfoodLinearRegressor, NystromLinearRegressor
 from gramian.data.column import StoredColumn
 
 RNG = np.random.default_rng(0)
@@ -35,8 +34,6 @@ MODELS = {
     "Gaussian process": gm.GaussianProcessRegressor(gamma=0.5, optimizer=None),
     "DC-Pred": gm.DCPredRegressor(random_state=0, dtype="float32"),
     "fast": gm.FastKernelRegressor(**FAST),
-    "Fastfood": FastfoodLinearRegressor(20, **SMALL),
-    "Nyström": NystromLinearRegressor(20, **SMALL),
 }
 
 

@@ -12,9 +12,9 @@ from dcpred_models import KINDS, LABELS, NEW, TARGET, THREE, X, classifier, regr
 from rounded_checks import FLOAT32, run_check
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 

@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 from gramian.exact.exact import Exact
 from gramian.fast import default_teacher as module
 from gramian.fast import estimators

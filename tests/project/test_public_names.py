@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,13 @@ def test_a_name_of_a_subpackage_is_there_and_the_error_says_so(name, where):
     assert hasattr(import_module(f"gramian.{where}"), name)
     with pytest.raises(AttributeError, match=f"from gramian.{where} import {name}"):
         getattr(gm, name)
+
+
+@pytest.mark.parametrize(("name", "where"), gm._MOVED.items())
+def test_a_name_that_left_the_package_says_where_it_went(name, where):
+    assert (Path(__file__).parents[2] / where).exists()
+    with pytest.raises(AttributeError, match=f"'{name}'. It moved out of the package, to {where} in"):
+        gm.__getattr__(name)
 
 
 def test_any_other_name_has_pythons_own_error():

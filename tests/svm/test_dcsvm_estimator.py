@@ -14,10 +14,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from suite.datasets import load_dataset
 
 import gramian as gm
 import gramian.svm.dcsvc_training
-from gramian.data import load_dataset
 from gramian.svm.dcsvc import DCSVC
 
 #: Why a row of weight 2 is not the same as the row twice.

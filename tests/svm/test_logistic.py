@@ -9,9 +9,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 from gramian.svm.logistic import KernelLogisticRegression
 
 

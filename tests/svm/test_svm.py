@@ -9,9 +9,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.data import load_dataset
 from gramian.svm.classifier import KernelSVC
 from gramian.svm.regressor import KernelSVR
 

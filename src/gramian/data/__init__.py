@@ -1,6 +1,5 @@
-"""Rows of data: files, tables, benchmark sets, and rows made from scikit-learn's digits."""
+"""Rows of data: files, tables, and arrays in memory."""
 
-from gramian.data.datasets import Dataset, DigitsData, load_dataset, make_digits
 from gramian.data.fingerprint import fingerprint
 from gramian.data.opening import open_data
 from gramian.data.reading import Table, read_table
@@ -10,15 +9,11 @@ from gramian.data.writing import write_predictions
 
 __all__ = [
     "ArraySource",
-    "Dataset",
-    "DigitsData",
     "RowSource",
     "StoredSource",
     "Table",
     "as_source",
     "fingerprint",
-    "load_dataset",
-    "make_digits",
     "open_data",
     "read_table",
     "write_predictions",

@@ -112,23 +112,23 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("learning_rows", "int", _whole(2), none=True),
     **_rows("branching calibration_folds exact_rows leaf_size pseudo_degree", "int", _whole(2)),
     **_rows(
-        "P V batch_rows batch_size block gradient_rows max_iter n_blocks n_components n_directions n_entries "
-        "n_epochs n_experts n_landmarks n_rounds n_starts root_rank rounds",
+        "batch_rows block gradient_rows max_iter n_blocks n_components n_directions n_entries n_experts "
+        "n_landmarks n_rounds root_rank rounds",
         "int",
         _whole(1),
     ),
-    **_rows("depth n_iter n_pseudo n_restarts_optimizer n_steps patience", "int", _whole(0)),
+    **_rows("n_iter n_pseudo n_restarts_optimizer patience", "int", _whole(0)),
     # A root without blocks has no use for their rank: 0 there, at least 1 elsewhere.
     **_rows("n_levels n_units rank", "int", any_whole_number),
     **_rows("rows", "int", _whole(60)),
     **_rows("n_leaves", "int str"),
     **_rows("early", "bool int"),
     # Numbers.
-    **_rows("core_oversampling floor held_out sigma step time_limit", "float", positive_number),
+    **_rows("core_oversampling floor held_out time_limit", "float", positive_number),
     **_rows("noise", "float array"),
     **_rows("C", "float str", penalty),
     **_rows("alpha", "float str array", penalty),
-    **_rows("cutoff epsilon lambda_theta lambda_theta_prime lambda_w", "float", not_negative),
+    **_rows("cutoff epsilon", "float", not_negative),
     **_rows("coef0 oversampling tol", "float", real_number),
     **_rows("degree", "int", real_number),
     **_rows("gamma", "float str"),

@@ -53,8 +53,8 @@ def save(
     NotFittedError
         For a model that is not fitted.
     InputError
-        For another kind of model (including the baselines), another step in a pipeline, a kernel given as a
-        function (code is not stored), a folder that does not exist, or a path that is no regular file.
+        For another kind of model, another step in a pipeline, a kernel given as a function (code is not
+        stored), a folder that does not exist, or a path that is no regular file.
 
     >>> import tempfile, numpy as np, gramian as gm
     >>> from pathlib import Path
@@ -153,7 +153,7 @@ def _estimator_of(model: BaseEstimator) -> BaseEstimator:
     got = f"a Pipeline of {got}" if isinstance(model, Pipeline) else got
     raise InputError(
         f"the model is {got}; expected an estimator of gramian, or a Pipeline that ends in one of these. "
-        "Save other models, the baselines among them, with pickle."
+        "Save other models with pickle."
     )
 
 

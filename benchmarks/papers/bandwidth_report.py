@@ -198,11 +198,11 @@ def bandwidth_report(
 
     Examples
     --------
-    >>> import numpy as np, gramian as gm
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(size=(400, 2)), 0.05 * rng.normal(size=(40, 2)) + 0.5])
     >>> y = np.repeat(["wide", "tight"], [400, 40])
-    >>> report = gm.bandwidth_report(X, y, bandwidths=[0.1, 0.3, 1.0, 3.0], random_state=0, n_jobs=1)
+    >>> report = bandwidth_report(X, y, bandwidths=[0.1, 0.3, 1.0, 3.0], random_state=0, n_jobs=1)
     >>> {each.label: each.bandwidth for each in report.classes}["tight"] < 1.0
     True
     >>> [cost.rank for cost in report.costs] == sorted((cost.rank for cost in report.costs), reverse=True)

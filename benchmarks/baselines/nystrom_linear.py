@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from baselines.base import WeightedRows
+from baselines.expansion import Expansion, gaussian
+from baselines.linear import LinearBaseline, LinearClassifier, LinearRegressor
 from gramian._checks import whole_number
 from gramian._numerics import narrowed, rank_cutoff, whiten
 from gramian._typing import Float64Array, Rows
-from gramian.baselines.base import WeightedRows
-from gramian.baselines.expansion import Expansion, gaussian
-from gramian.baselines.linear import LinearBaseline, LinearClassifier, LinearRegressor
 from gramian.engine import Engine
 from gramian.kernels.columns import dense
 from gramian.landmarks.rules import select_landmarks
@@ -95,7 +95,7 @@ class NystromLinearClassifier(_NystromLinear, LinearClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from gramian.baselines.nystrom_linear import NystromLinearClassifier
+    >>> from baselines.nystrom_linear import NystromLinearClassifier
     >>> X = np.random.default_rng(0).random((1000, 2))
     >>> y = np.hypot(X[:, 0] - 0.5, X[:, 1] - 0.5) < 0.35
     >>> m = NystromLinearClassifier(20, gamma=5.0, random_state=0).fit(X, y)
@@ -135,7 +135,7 @@ class NystromLinearRegressor(_NystromLinear, LinearRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from gramian.baselines.nystrom_linear import NystromLinearRegressor
+    >>> from baselines.nystrom_linear import NystromLinearRegressor
     >>> X = np.random.default_rng(0).random((1000, 2))
     >>> y = np.sin(6 * X[:, 0]) + X[:, 1]
     >>> m = NystromLinearRegressor(30, gamma=3.0, alpha=1e-3, random_state=0).fit(X, y)

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from baselines.base import WeightedRows, moments
+from baselines.expansion import gaussian
+from baselines.linear import LinearBaseline, LinearClassifier, LinearRegressor
 from gramian._checks import one_of, whole_number
 from gramian._numerics import narrowed
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.approximations.fastfood import FastfoodBuilder, FastfoodColumns
 from gramian.approximations.random_fourier import FORMS, draws_of
-from gramian.baselines.base import WeightedRows, moments
-from gramian.baselines.expansion import gaussian
-from gramian.baselines.linear import LinearBaseline, LinearClassifier, LinearRegressor
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import shift_rows
 
@@ -98,7 +98,7 @@ class FastfoodLinearClassifier(_FastfoodLinear, LinearClassifier):
     form : {"pairs", "phase"}
         As for :class:`gramian.Fastfood`.
     gamma, C, loss, tol, max_iter, random_state, n_jobs : as for
-        :class:`gramian.baselines.nystrom_linear.NystromLinearClassifier`.
+        :class:`baselines.nystrom_linear.NystromLinearClassifier`.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class FastfoodLinearClassifier(_FastfoodLinear, LinearClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from gramian.baselines.fastfood_linear import FastfoodLinearClassifier
+    >>> from baselines.fastfood_linear import FastfoodLinearClassifier
     >>> X = np.random.default_rng(0).random((1000, 2))
     >>> y = np.hypot(X[:, 0] - 0.5, X[:, 1] - 0.5) < 0.35
     >>> m = FastfoodLinearClassifier(100, gamma=5.0, C=10.0, random_state=0).fit(X, y)
@@ -156,7 +156,7 @@ class FastfoodLinearRegressor(_FastfoodLinear, LinearRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from gramian.baselines.fastfood_linear import FastfoodLinearRegressor
+    >>> from baselines.fastfood_linear import FastfoodLinearRegressor
     >>> X = np.random.default_rng(0).random((1000, 2))
     >>> y = np.sin(6 * X[:, 0]) + X[:, 1]
     >>> m = FastfoodLinearRegressor(100, gamma=3.0, alpha=1e-2, random_state=0).fit(X, y)

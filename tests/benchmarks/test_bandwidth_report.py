@@ -7,10 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from papers.bandwidth_report import _BandwidthProblem, _draw_rows, bandwidth_report
 from sklearn.metrics import f1_score
 
 import gramian as gm
-from gramian.svm.bandwidth_report import _BandwidthProblem, _draw_rows
 
 GRID = (0.1, 0.4, 1.6)
 
@@ -28,7 +28,7 @@ def clusters(n=360, seed=0):
 @pytest.fixture(scope="module")
 def report():
     X, y = clusters()
-    return gm.bandwidth_report(X, y, bandwidths=GRID, standardize=False, random_state=0, n_jobs=1)
+    return bandwidth_report(X, y, bandwidths=GRID, standardize=False, random_state=0, n_jobs=1)
 
 
 def test_the_tight_class_has_the_smaller_bandwidth(report):
@@ -81,10 +81,10 @@ def test_f1_is_scikit_learns_with_weights_too():
 
 def test_a_grid_of_one_value_and_default_bandwidths():
     X, y = clusters(120)
-    one = gm.bandwidth_report(X, y, bandwidths=[0.5], folds=2, random_state=0, n_jobs=1)
+    one = bandwidth_report(X, y, bandwidths=[0.5], folds=2, random_state=0, n_jobs=1)
     assert [each.bandwidth for each in one.classes] == [0.5, 0.5]
     assert one.best is one.costs[0]
-    default = gm.bandwidth_report(X, y, folds=2, random_state=0, n_jobs=1)
+    default = bandwidth_report(X, y, folds=2, random_state=0, n_jobs=1)
     assert len(default.costs) == 7
     np.testing.assert_allclose(default.bandwidths[1:] / default.bandwidths[:-1], 2.0)
 
@@ -96,7 +96,7 @@ def test_sparse_rows_frames_and_sources_give_the_same():
     X[np.abs(X) < 0.3] = 0.0
 
     def of(rows, labels=y):
-        return gm.bandwidth_report(
+        return bandwidth_report(
             rows, labels, bandwidths=[0.3, 1.0], standardize=False, folds=2, random_state=0, n_jobs=1
         )
 
@@ -128,7 +128,7 @@ def test_a_million_rows_are_sampled_within_bounded_memory():
     y = (rng.random(n) < 1e-3).astype(np.int8)
     X[y == 1] = 0.05 * X[y == 1] + 1.0
     tracemalloc.start()
-    found = gm.bandwidth_report(X, y, bandwidths=[0.5], folds=2, n_rows=200, random_state=0, n_jobs=1)
+    found = bandwidth_report(X, y, bandwidths=[0.5], folds=2, n_rows=200, random_state=0, n_jobs=1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 150 * 2**20  # the exact K of a sample of 12,000 rows would be more
@@ -157,16 +157,16 @@ def test_a_million_rows_are_sampled_within_bounded_memory():
 def test_unusable_parameters_say_what_to_give(given, message):
     X, y = clusters()
     with pytest.raises(gm.InputError, match=message):
-        gm.bandwidth_report(X, y, **given)
+        bandwidth_report(X, y, **given)
 
 
 def test_unusable_rows_and_labels_say_why(report):
     X, y = clusters()
     with pytest.raises(gm.InputError, match="y has one class"):
-        gm.bandwidth_report(X, np.zeros(len(X), int))
+        bandwidth_report(X, np.zeros(len(X), int))
     with pytest.raises(gm.InputError, match="requires y to be passed"):
-        gm.bandwidth_report(X)
+        bandwidth_report(X)
     with pytest.raises(gm.InputError, match="All rows of a sample of X are equal"):
-        gm.bandwidth_report(np.ones_like(X), y)
+        bandwidth_report(np.ones_like(X), y)
     with pytest.raises(gm.InputError, match=r"bandwidth=7.0 was not tried. Take one of 0.1, 0.4, 1.6"):
         report.cost(7.0)

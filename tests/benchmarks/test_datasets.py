@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
+from suite import datasets
+from suite.datasets import load_dataset, make_digits
 
-from gramian.data import datasets, load_dataset, make_digits
 from gramian.exceptions import InputError
 
 # ---- by name -----------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from baselines.base import BaselineClassifier, WeightedRows, moments
 from gramian._checks import not_negative, positive_number, whole_number
 from gramian._random import as_generator, children
 from gramian._tiles import row_slices
 from gramian._typing import FloatArray, IntArray, Rows
-from gramian.baselines.base import BaselineClassifier, WeightedRows, moments
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import shift_rows
@@ -157,7 +157,7 @@ class LDKLClassifier(BaselineClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from gramian.baselines.ldkl import LDKLClassifier
+    >>> from baselines.ldkl import LDKLClassifier
     >>> X = np.random.default_rng(0).random((1000, 2))
     >>> y = (X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)
     >>> m = LDKLClassifier(depth=3, random_state=0).fit(X, y)

@@ -12,19 +12,12 @@ import scipy.linalg as la
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
+from baselines.base import CHUNK_ROWS, Baseline, BaselineClassifier, BaselineRegressor, Model, WeightedRows
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._numerics import cholesky_lower
 from gramian._random import as_generator, children, seed_for_sklearn
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.baselines.base import (
-    CHUNK_ROWS,
-    Baseline,
-    BaselineClassifier,
-    BaselineRegressor,
-    Model,
-    WeightedRows,
-)
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning, user_level
 

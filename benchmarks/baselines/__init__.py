@@ -9,11 +9,11 @@
 | ``FastfoodLinearClassifier``, ``FastfoodLinearRegressor`` | a Hadamard transform and ``rank`` sines |
 """
 
-from gramian.baselines.aesvm import AESVMClassifier
-from gramian.baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
-from gramian.baselines.ldkl import LDKLClassifier
-from gramian.baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
-from gramian.baselines.reduced_set import ReducedSet, ReducedSetClassifier, reduced_set
+from baselines.aesvm import AESVMClassifier
+from baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
+from baselines.ldkl import LDKLClassifier
+from baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
+from baselines.reduced_set import ReducedSet, ReducedSetClassifier, reduced_set
 
 __all__ = [
     "AESVMClassifier",

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from baselines.base import BaselineClassifier, WeightedRows
+from baselines.expansion import Expansion
+from baselines.extreme_points import derive_representatives
+from baselines.support import support_vectors
 from gramian._checks import not_negative, whole_number
 from gramian._random import as_generator
-from gramian.baselines.base import BaselineClassifier, WeightedRows
-from gramian.baselines.expansion import Expansion
-from gramian.baselines.extreme_points import derive_representatives
-from gramian.baselines.support import support_vectors
 
 
 @dataclass(eq=False, repr=False)
@@ -62,7 +62,7 @@ class AESVMClassifier(BaselineClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from gramian.baselines.aesvm import AESVMClassifier
+    >>> from baselines.aesvm import AESVMClassifier
     >>> X = np.random.default_rng(0).random((1000, 2))
     >>> y = np.hypot(X[:, 0] - 0.5, X[:, 1] - 0.5) < 0.35
     >>> m = AESVMClassifier(epsilon=1e-2, gamma=5.0, C=10.0).fit(X, y)

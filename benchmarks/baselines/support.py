@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.svm import SVC
 
+from baselines.base import WeightedRows
 from gramian._checks import positive_number
 from gramian._typing import Float64Array, Rows
-from gramian.baselines.base import WeightedRows
 from gramian.engine import Engine
 from gramian.kernels.columns import dense
 

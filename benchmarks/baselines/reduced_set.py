@@ -10,13 +10,13 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 import scipy.linalg as la
 
+from baselines.base import BaselineClassifier, WeightedRows
+from baselines.expansion import Expansion, gaussian
+from baselines.support import support_vectors
 from gramian._checks import positive_number, whole_number
 from gramian._numerics import rank_cutoff
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.baselines.base import BaselineClassifier, WeightedRows
-from gramian.baselines.expansion import Expansion, gaussian
-from gramian.baselines.support import support_vectors
 from gramian.exceptions import InputError
 from gramian.kernels.base import as_rows
 from gramian.kernels.columns import Columns, dense
@@ -79,7 +79,7 @@ def reduced_set(
     Examples
     --------
     >>> import numpy as np
-    >>> from gramian.baselines.reduced_set import reduced_set
+    >>> from baselines.reduced_set import reduced_set
     >>> rng = np.random.default_rng(0)
     >>> X, alpha = rng.random((200, 2)), rng.standard_normal(200)
     >>> small = reduced_set(X, alpha, gamma=2.0, n_units=15)
@@ -251,7 +251,7 @@ class ReducedSetClassifier(BaselineClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from gramian.baselines.reduced_set import ReducedSetClassifier
+    >>> from baselines.reduced_set import ReducedSetClassifier
     >>> X = np.random.default_rng(0).random((500, 2))
     >>> y = np.hypot(X[:, 0] - 0.5, X[:, 1] - 0.5) < 0.35
     >>> m = ReducedSetClassifier(10, gamma=5.0).fit(X, y)
