@@ -34,6 +34,7 @@ BOTH = [gm.TabularRegressor(**QUICK), gm.TabularClassifier(**QUICK)]
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore:. rows are too few to compare:gramian.exceptions.AccuracyWarning")
 @parametrize_with_checks(BOTH, expected_failed_checks=lambda estimator: EXPECTED)
 def test_sklearn_check(estimator: Any, check: Any) -> None:
     check(estimator)
