@@ -29,12 +29,12 @@ from pathlib import Path
 
 import numpy as np
 import scipy.linalg as la
+from comparison import PeakMemory
 from deformed_digits import make
 from sklearn.kernel_approximation import Nystroem
 
 import gramian as gm
 from gramian._budget import parse_bytes
-from gramian.comparison import PeakMemory
 from gramian.data import load_dataset
 
 #: gamma of pixels in [0, 1], and alpha.

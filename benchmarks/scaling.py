@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from comparison import PeakMemory
 from sklearn.datasets import load_digits
 
 import gramian as gm
-from gramian.comparison import PeakMemory
 from gramian.data import make_digits
 
 ALPHA = 0.1

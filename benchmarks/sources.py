@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import zarr
+from comparison import PeakMemory
 from sklearn.datasets import dump_svmlight_file
 
 import gramian as gm
-from gramian.comparison import PeakMemory
 from gramian.data import load_dataset
 from gramian.data.source import row_blocks
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from comparison import PeakMemory
 from deformed_digits import make
 from suite.results import Line
 
 import gramian as gm
-from gramian.comparison import PeakMemory
 from gramian.data import load_dataset
 from papers.items import Item, Run, Value
 
