@@ -44,7 +44,7 @@ RESULTS = Path(__file__).parent / "results" / "constants.jsonl"
 SLOWEST, SECONDS = 20.0, 3.0
 PRELOADED = ("numpy", "pandas", "joblib", "scipy.optimize", "scipy.sparse.linalg", "sklearn.ensemble")
 #: Folders whose constants say how much is read, shown or drawn; none of the programs goes there.
-SHOWING = {"cli", "comparison", "demo.py", "plotting", "reporting", "integrations", "summary"}
+SHOWING = {"cli", "demo.py", "plotting", "reporting", "integrations", "summary"}
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import time
 import warnings
 
 import numpy as np
+from comparison import CLASSIFICATION
 from suite.sets import load, names
 
 import gramian as gm
-from gramian.comparison import CLASSIFICATION
 from gramian.exceptions import AccuracyWarning
 from gramian.fast.default_teacher import default_teacher
 

@@ -34,7 +34,7 @@ def island(plt) -> dict[str, object]:
     from gramian import demo
 
     with tempfile.TemporaryDirectory() as folder:
-        lines, _ = demo.show_island(ROWS, MEMORY, Path(folder))
+        lines = demo.show_island(ROWS, MEMORY, Path(folder))
         places, heights = (np.load(Path(folder) / f"{name}.npy") for name in ("places", "heights"))
         learned = np.load(Path(folder) / "learned.npy")
     true, side = demo.height(demo.grid()), demo.SIDE

@@ -29,13 +29,13 @@ from pathlib import Path
 
 import numpy as np
 import scipy.linalg as la
+from comparison import PeakMemory
 from deformed_digits import make
 from sklearn.kernel_approximation import Nystroem
 from suite.datasets import load_dataset
 
 import gramian as gm
 from gramian._budget import parse_bytes
-from gramian.comparison import PeakMemory
 
 #: gamma of pixels in [0, 1], and alpha.
 GAMMA, ALPHA = 0.04, 0.02

@@ -23,11 +23,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from comparison import PeakMemory
 from sklearn.datasets import load_digits
 from suite.datasets import make_digits
 
 import gramian as gm
-from gramian.comparison import PeakMemory
 
 ALPHA = 0.1
 #: exp(-‖x − y‖²/(2ℓ²)) with ℓ = 300: digits with pixels 0..255 are about 600 apart.

@@ -5,7 +5,7 @@ GRAMIAN_DATA=folder python benchmarks/side_by_side.py [--quick] [--sets a,b] [--
     [--forget]
 
 For each set and method one process searches the settings for --seconds (the same rows for all; random
-candidates for peers, its own choice for gramian: ``gramian.comparison``), then a process per size fits it on
+candidates for peers, its own choice for gramian: ``comparison``), then a process per size fits it on
 all training rows --runs times, with seeds 0, 1, …, and predicts the test rows. Medians. A run goes on where
 it stopped; --report makes tables and figures from what is there without measuring. --forget removes the
 lines of --sets and --methods and ends, so that the next run measures them anew. --quick: small sets, the

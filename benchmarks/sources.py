@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import zarr
+from comparison import PeakMemory
 from sklearn.datasets import dump_svmlight_file
 from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.comparison import PeakMemory
 from gramian.data.source import row_blocks
 
 BLOCK = 4096

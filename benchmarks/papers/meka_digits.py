@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from comparison import PeakMemory
 from deformed_digits import make
 from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
-from gramian.comparison import PeakMemory
 from papers.items import Item, Run, Value
 
 PAIR, ROWS, MEMORY = (3, 8), 2_000_000, "500MB"

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from comparison import measure, search
+from comparison.contenders import ProblemFacts
 
-from gramian.comparison import measure, search
-from gramian.comparison.contenders import ProblemFacts
 from suite.methods import METHODS, load_library
 from suite.sets import load
 

@@ -1,13 +1,13 @@
-"""Methods to measure: the library's contenders, and the peers that are installed."""
+"""Methods to measure: the contenders of a comparison, and the peers that are installed."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from comparison import CONTENDERS, REGRESSION, Contender
+from comparison.contenders import Hyperparameters, ProblemFacts, draws_of, log_uniform, usual_kernel
 
-from gramian.comparison import CONTENDERS, REGRESSION, Contender
-from gramian.comparison.contenders import Hyperparameters, ProblemFacts, draws_of, log_uniform, usual_kernel
 from gramian.exceptions import InputError, did_you_mean
 from suite.peers import (
     PEERS,

@@ -39,8 +39,8 @@ python benchmarks/side_by_side.py --quick
 #: How peers and gramian find their settings.
 SETTINGS = (
     "searched for {seconds:g} s: peers by random candidates, the usual one first, compared on held-out "
-    "training rows (`src/gramian/comparison/equal_time.py`); gramian by its own choice of a kernel and alpha "
-    "(`src/gramian/comparison/own_search.py`)"
+    "training rows (`benchmarks/comparison/equal_time.py`); gramian by its own choice of a kernel and alpha "
+    "(`benchmarks/comparison/own_search.py`)"
 )
 
 

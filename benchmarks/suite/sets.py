@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from comparison import CLASSIFICATION, REGRESSION
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.model_selection import train_test_split
 
-from gramian.comparison import CLASSIFICATION, REGRESSION
 from gramian.exceptions import InputError, did_you_mean
 from suite.datasets import FOLDER_VARIABLE, load_dataset
 

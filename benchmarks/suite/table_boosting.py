@@ -7,13 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from comparison import REGRESSION
+from comparison.contenders import log_uniform
 from sklearn.base import BaseEstimator
 from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from gramian.comparison import REGRESSION
-from gramian.comparison.contenders import log_uniform
 from suite.table_columns import Columns
 
 #: Settings that a search compares, rounds of boosting at most, rounds without gain after which one ends, and

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from comparison import REGRESSION
 
-from gramian.comparison import REGRESSION
 from suite.machine import describe
 from suite.results import Line, append, key, read
 from suite.runner import in_fresh_process

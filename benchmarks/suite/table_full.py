@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from comparison import REGRESSION
 
-from gramian.comparison import REGRESSION
 from suite.results import Line
 from suite.summary import geometric
 from suite.table_curves import section

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from comparison.measuring import model_bytes
+from comparison.peak_memory import PeakMemory
 from sklearn.metrics import log_loss, roc_auc_score
 
-from gramian.comparison.measuring import model_bytes
-from gramian.comparison.peak_memory import PeakMemory
 from suite.table_methods import TABLE_METHODS, Terms
 from suite.table_sets import BINARY, MULTICLASS, Split, split_of
 

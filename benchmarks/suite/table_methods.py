@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from comparison import REGRESSION
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -19,7 +20,6 @@ from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 
 import gramian as gm
-from gramian.comparison import REGRESSION
 from gramian.exceptions import InputError, did_you_mean
 from suite.table_boosting import CatBoost, SearchedBoosting, lightgbm, xgboost
 from suite.table_columns import MOST_CATEGORIES, Columns, coded_columns, dense_columns

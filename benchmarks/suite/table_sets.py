@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from comparison import CLASSIFICATION, REGRESSION
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import LabelEncoder
 
-from gramian.comparison import CLASSIFICATION, REGRESSION
 from suite.sets import BUNDLED, TEST_SHARE, folder, whole
 from suite.sets import names as numeric_names
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from comparison import REGRESSION
 
-from gramian.comparison import REGRESSION
 from suite.results import Line
 from suite.summary import geometric, ratio
 from suite.table_elo import Elo, elo

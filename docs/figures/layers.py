@@ -15,7 +15,7 @@ PICTURE = Path(__file__).with_suffix(".svg")
 
 #: Name of a group of layers → its lowest one, and what the group is for.
 GROUPS = {
-    "edges": ("outer_product", "Commands, pictures, files, comparisons: nothing below needs them."),
+    "edges": ("outer_product", "Commands, pictures, files: nothing below needs them."),
     "estimators": ("ridge", "Fit and predict: a folder for each kind of model."),
     "shared": ("estimator", "Approximations, exact K, learned metrics, scikit-learn's interface."),
     "core": ("data", ""),

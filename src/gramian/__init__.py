@@ -136,7 +136,7 @@ _ELSEWHERE = {
 _MOVED = {
     "bandwidth_report": "benchmarks/papers/bandwidth_report.py",
     "baselines": "benchmarks/baselines",
-    "comparison": "benchmarks/suite",
+    "comparison": "benchmarks/comparison",
     "datasets": "benchmarks/suite/datasets.py",
 }
 

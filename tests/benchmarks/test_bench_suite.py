@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from comparison import CONTENDERS
 
-from gramian.comparison import CONTENDERS
 from gramian.exceptions import InputError
 
 pytest.importorskip("matplotlib", reason="needs the extra plot")

@@ -7,10 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.linear_model import LinearRegression
-
-from gramian.comparison import (
+from comparison import (
     CLASSIFICATION,
     CONTENDERS,
     REGRESSION,
@@ -20,7 +17,10 @@ from gramian.comparison import (
     model_bytes,
     search,
 )
-from gramian.comparison.contenders import OnSomeRows, ProblemFacts
+from comparison.contenders import OnSomeRows, ProblemFacts
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+
 from gramian.exceptions import InputError
 
 RNG = np.random.default_rng(0)
@@ -74,9 +74,9 @@ class Shifted(LinearRegression):
 
 
 def test_search_finds_the_best_candidate_in_two_rounds(monkeypatch):
-    monkeypatch.setattr("gramian.comparison.equal_time.FIRST_ROWS", 50)
-    monkeypatch.setattr("gramian.comparison.equal_time.SECOND_ROWS", 100)
-    monkeypatch.setattr("gramian.comparison.equal_time.MOST_CANDIDATES", 20)
+    monkeypatch.setattr("comparison.equal_time.FIRST_ROWS", 50)
+    monkeypatch.setattr("comparison.equal_time.SECOND_ROWS", 100)
+    monkeypatch.setattr("comparison.equal_time.MOST_CANDIDATES", 20)
     monkeypatch.setattr(Shifted, "best", 0.7)
     monkeypatch.setattr(Shifted, "fitted", [])
     one = contender_of(lambda settings, size, shape: Shifted(**settings))
@@ -94,7 +94,7 @@ def test_search_finds_the_best_candidate_in_two_rounds(monkeypatch):
 
 
 def test_few_rows_are_judged_by_folds(monkeypatch):
-    monkeypatch.setattr("gramian.comparison.equal_time.MOST_CANDIDATES", 1)
+    monkeypatch.setattr("comparison.equal_time.MOST_CANDIDATES", 1)
     monkeypatch.setattr(Shifted, "fitted", [])
     y = RNG.random(90)
     found = search(
@@ -145,7 +145,7 @@ class Singular(Shifted):
 
 
 def test_failed_candidates_are_counted_and_passed_over(monkeypatch):
-    monkeypatch.setattr("gramian.comparison.equal_time.MOST_CANDIDATES", 4)
+    monkeypatch.setattr("comparison.equal_time.MOST_CANDIDATES", 4)
     found = search(
         contender_of(lambda settings, size, shape: Singular(**settings)), X, X[:, 0], REGRESSION, seconds=9
     )

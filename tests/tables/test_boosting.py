@@ -500,6 +500,29 @@ def test_many_columns_are_timed_on_a_part_of_them(monkeypatch):
     assert grown == [(100, 1), (100, 4)]
 
 
+def test_boosting_is_late_only_if_the_rounds_that_are_left_take_too_long(monkeypatch):
+    rng, grown = np.random.default_rng(0), {}
+    X = rng.standard_normal((400, 3))
+    clock = Clock(monkeypatch)
+
+    def seconds(learner, rounds):
+        new = max(0, rounds - grown.get(id(learner.models[0]), 0))
+        grown[id(learner.models[0])] = max(rounds, grown.get(id(learner.models[0]), 0))
+        return 0.01 * new
+
+    clock.moved_by(boosting._Learner, "grow", seconds)
+    resources = ResourceParameters(10**9, Engine(1))
+
+    def tried(limit):
+        ends = limit + clock.now
+        rows = given(X, np.sin(3 * X[:, 0]) + X[:, 1])
+        return with_boosting(rows, (), False, np.arange(80), HoldOut(), resources, ends, rng, True)
+
+    # 165 rounds at most of five folds and of all rows take 10 s, and settings 4 s: a fifth of 75 s holds them.
+    assert tried(75.0) is not None
+    assert tried(5.0) is None
+
+
 @pytest.mark.parametrize("include", ["boosting", ("forest",), 3, ("boosting", "trees"), None])
 def test_what_else_is_refused(include):
     X, y = steps(50)

@@ -6,7 +6,6 @@ import math
 import time
 from contextlib import nullcontext
 from dataclasses import replace
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -16,17 +15,10 @@ from sklearn.pipeline import Pipeline
 from gramian import __version__
 from gramian._budget import format_bytes, parse_bytes
 from gramian._files import complete_file
-from gramian.cli import compare as comparison
 from gramian.cli import table_plan, table_training, training
 from gramian.cli.answers import check_answers, set_threads
-from gramian.cli.opening import (
-    all_targets,
-    columns_beside,
-    kept_columns,
-    rows_for,
-    rows_to_train,
-    training_rows,
-)
+from gramian.cli.compare import compare
+from gramian.cli.opening import all_targets, columns_beside, kept_columns, rows_for, rows_to_train
 from gramian.cli.options import (
     CellOptions,
     Memory,
@@ -42,18 +34,9 @@ from gramian.cli.outcome import Clock, number
 from gramian.cli.outputs import files_of, refuse_output_over_input
 from gramian.cli.pipes import data_output, readable
 from gramian.cli.prediction import predict_file
-from gramian.cli.report import (
-    on_terminal,
-    print_facts,
-    print_outcome,
-    print_summary,
-    report_errors,
-    say,
-    show_steps,
-)
-from gramian.cli.settings import Task, TrainingOptions, check_settings
-from gramian.cli.task import find_task, prepared_target, split_order
-from gramian.data.file_formats import file_format
+from gramian.cli.report import on_terminal, print_facts, print_outcome, print_summary, report_errors, say
+from gramian.cli.settings import TrainingOptions, check_settings
+from gramian.cli.task import find_task, prepared_target
 from gramian.data.stored_table import StoredTable
 from gramian.data.writing import check_writable
 from gramian.exceptions import InputError
@@ -62,7 +45,6 @@ from gramian.reporting.drawing import check_drawing
 from gramian.reporting.judging import judge
 from gramian.reporting.model_page import judged_facts, page, summary_of_file
 from gramian.reporting.pictures import pictures_of
-from gramian.reporting.rows import in_memory
 
 app = typer.Typer(
     name="gramian",
@@ -246,46 +228,7 @@ def report(
             say(f"Wrote {html} ({format_bytes(html.stat().st_size)}, {len(pictures)} pictures)")
 
 
-@app.command()
-@taking(CellOptions)
-def compare(
-    train_file: TrainFile,
-    target: Target = None,
-    seconds: Annotated[
-        float, typer.Option(min=0.1, help="Seconds for search and fit of each method.")
-    ] = 60.0,
-    memory: Memory = "1GB",
-    task: Annotated[Task, typer.Option(help="Kind of target; auto decides from its values.")] = Task.AUTO,
-    json: Annotated[Path | None, typer.Option(help="JSON file for the results.")] = None,
-    *,
-    seed: Seed = 0,
-    threads: Threads = None,
-    settings: CellOptions,
-    traceback: Traceback = False,
-) -> None:
-    """Fit gramian, Nystroem and gradient boosting in the same time, and compare their errors."""
-    with report_errors(traceback), readable(train_file) as train_file:
-        parse_bytes(memory)
-        refuse_output_over_input("--json", json, *files_of(train_file, target))
-        as_table = file_format(train_file).columns
-        rows = training_rows(train_file, target, as_table=as_table, memory=memory, cells=settings)
-        y = all_targets(rows)
-        found, reason = find_task(y, task)
-        rules = comparison.Rules(found, seconds, memory, seed, threads)
-        y = prepared_target(y, found)
-        comparison.check_rows(rules, rows, y)
-        used, tested = split_order(y, found, comparison.HELD_OUT, seed)
-        held = comparison.TrainAndTest(in_memory(rows, used), y[used], in_memory(rows, tested), y[tested])
-        say(f"{found} ({reason}), {len(comparison.METHODS)} methods with {seconds:g} s each")
-        entries = list(show_steps(comparison.entries(held, rules), comparison.METHODS))
-        print_summary(comparison.summary(entries, held, rules))
-        if json is not None:
-            record = comparison.record(entries, held, rules, train_file.name)
-            with complete_file(json) as file:
-                file.write(dumps(record, indent=1, allow_nan=False).encode("utf-8"))
-            say(f"Wrote {json}")
-        if all(entry.failure is not None for entry in entries):
-            raise InputError("no method could be fitted. The reasons are above.")
+app.command()(compare)
 
 
 @app.command()

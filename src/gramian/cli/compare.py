@@ -1,337 +1,249 @@
-"""Comparison of methods on the same rows with the same time limit, each search and fit in a fresh process."""
+"""``gramian compare``: the table model beside two models of scikit-learn, cross-validated on one file."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import os
 import platform
+import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field, replace
-from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any, Self
 
 import numpy as np
+import sklearn
+import typer
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from gramian import __version__
-from gramian._budget import format_bytes
-from gramian._typing import Array
-from gramian.cli.opening import Opened
-from gramian.cli.table_training import choice
+from gramian._budget import parse_bytes
+from gramian._files import complete_file
+from gramian._typing import Array, Float64Array, RowsLike
+from gramian.cli.opening import Opened, all_targets, training_rows
+from gramian.cli.options import CellOptions, Memory, Seed, Target, Threads, Traceback, TrainFile, taking
+from gramian.cli.outcome import number
+from gramian.cli.outputs import files_of, refuse_output_over_input
+from gramian.cli.pipes import readable
+from gramian.cli.report import print_summary, report_errors, say, show_steps
+from gramian.cli.settings import Task
+from gramian.cli.task import find_task, prepared_target
 from gramian.cli.wording import in_options
-from gramian.comparison import CONTENDERS, Measured, SearchResult, error_of, measure, search
-from gramian.comparison.contenders import ProblemFacts
-from gramian.comparison.quiet_threads import quiet_children
+from gramian.data.file_formats import file_format
+from gramian.data.stored_table import StoredTable
+from gramian.data.tables import TableSource, as_table
 from gramian.exceptions import InputError
-from gramian.reporting.scores import CLASSIFICATION, trivial
+from gramian.reporting.rows import all_rows
+from gramian.reporting.scores import CLASSIFICATION
 from gramian.summary import Grid, Summary
 from gramian.tables import TableColumns
 from gramian.tables.classifier import TabularClassifier
 from gramian.tables.regressor import TabularRegressor
+from gramian.tables.subset import SubsetTable
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-
-Result = TypeVar("Result")
-#: The table model, which has a search of its own.
-OURS = "gramian"
-#: The methods that are compared; all but ours are keys of ``CONTENDERS``.
-METHODS = (OURS, "nystroem", "boosting")
-#: Fraction of the rows held out to score the methods. Chosen by hand.
-HELD_OUT = 0.2
-#: Share of the time for the search; the rest is for the fit to all rows, which cannot be cut short.
-#: Chosen by hand.
-SEARCH_SHARE = 0.6
-#: A method that took more than this multiple of its time gets a warning. Chosen by hand.
-OVER = 1.1
-#: A verdict names the best method only if each one tried at least this many settings. Chosen by hand.
-LEAST_TRIED = 10
-#: Packages whose versions are recorded with the results.
-PACKAGES = ("scikit-learn", "numpy", "scipy")
+#: Landmarks of ``Nystroem``, and the penalties among which its ridge regression chooses. Chosen by hand.
+COMPONENTS, ALPHAS = 1_000, (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+#: A number in a warning that is no part of a word or a name.
+NUMBER = re.compile(r"(?<![\w'])\d[\d,.]*(?![\w'])")
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Settings that are the same for all methods."""
+class Rules(CellOptions):
+    """Options of a comparison; ``seconds`` and ``memory`` limit gramian only."""
 
-    task: str
-    seconds: float  #: for search and fit of each method
-    memory: str  #: budget of gramian; the others have none
-    seed: int
-    threads: int | None
+    task: Annotated[Task, typer.Option(help="Kind of target; auto decides from its values.")] = Task.AUTO
+    seconds: Annotated[float | None, typer.Option(min=0.1, help="Time limit of a fit of gramian.")] = None
+    memory: Memory = "1GB"
+    folds: Annotated[int, typer.Option(min=2, help="Parts of the rows; each is held out once.")] = 5
+    seed: Seed = 0
+    threads: Threads = None
 
-
-@dataclass(frozen=True)
-class TrainAndTest:
-    """Training rows and held-out rows: arrays of numbers or Arrow tables."""
-
-    X: Any
-    y: Array
-    X_test: Any
-    y_test: Array
-
-    def encoded(self) -> TrainAndTest:
-        """Return the rows as numbers, by columns learned from the training rows; arrays stay unchanged."""
-        if isinstance(self.X, np.ndarray):
-            return self
-        columns = TableColumns.learn(self.X)
-        return replace(self, X=columns.encode(self.X), X_test=columns.encode(self.X_test))
+    @property
+    def classes(self) -> bool:
+        """Whether the target holds classes; ``task`` is known by then."""
+        return self.task == CLASSIFICATION
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Result of one method; ``failure`` says why there are no numbers."""
+    """Results of one method, a number for each fold; ``failure`` says why there are none."""
 
     method: str
-    size: Any = None
-    size_name: str = "size"
-    settings: dict[str, Any] = field(default_factory=dict)
-    error: float = math.nan  #: on the held-out rows, by ``error_of``
-    search_error: float = math.nan  #: of the best setting of the search, on the search's own held-out rows
-    tried: int = 0
-    failed: int = 0
-    search_rows: int = 0
-    search_seconds: float = math.nan
-    fit_seconds: float = math.nan
-    predict_seconds: float = math.nan
-    peak_bytes: float = math.nan
-    model_bytes: int = 0
+    errors: tuple[float, ...] = ()
+    fit_seconds: tuple[float, ...] = ()
+    predict_seconds: tuple[float, ...] = ()  #: for the rows of a fold
     warnings: tuple[str, ...] = ()
     failure: str | None = None
 
     @property
-    def seconds(self) -> float:
-        """Seconds of search and fit."""
-        return self.search_seconds + self.fit_seconds
+    def error(self) -> float:
+        """The mean error; infinite for a method that failed."""
+        return float(np.mean(self.errors)) if self.errors else math.inf
 
 
-def check_rows(rules: Rules, X: Opened, y: Array) -> None:
-    """Raise for data that one of the methods cannot handle."""
-    if X.storage.sparse:
+class Encoder(TransformerMixin, BaseEstimator):
+    """Numbers made of a table's columns, by kinds and categories learned from the training rows."""
+
+    def fit(self, X: RowsLike, y: Array | None = None) -> Self:
+        """Learn the columns."""
+        self.columns_ = TableColumns.learn(X)
+        return self
+
+    def transform(self, X: RowsLike) -> Float64Array:
+        """Return rows as numbers."""
+        return np.asarray(self.columns_.encode(X), np.float64)
+
+
+def check_rows(rows: Opened, y: Array, rules: Rules) -> None:
+    """Raise for data that cannot be compared on."""
+    if rows.storage.sparse:
         raise InputError(
-            "the rows are sparse, which HistGradientBoosting does not read. Store them as .csv, .parquet or "
-            "a dense .npz."
+            "the rows are sparse, which HistGradientBoosting does not read. "
+            "Store them as .csv, .parquet or a dense .npz."
         )
-    if rules.task == CLASSIFICATION and len(np.unique(y)) < 2:
+    if rules.classes and len(np.unique(y)) < 2:
         raise InputError("the target has one class only. Pass rows of two classes or more.")
+    if len(y) < 2 * rules.folds:
+        raise InputError(f"{len(y)} rows are too few for {rules.folds} folds. Pass fewer --folds.")
 
 
-def tabular(held: TrainAndTest, rules: Rules) -> Entry:
-    """Return the result of the table model, whose search is part of its fit."""
-    kind = TabularClassifier if rules.task == CLASSIFICATION else TabularRegressor
-    model = kind(
-        time_limit=rules.seconds, memory_budget=rules.memory, random_state=rules.seed, n_jobs=rules.threads
+def models(table: TableSource, rules: Rules) -> dict[str, BaseEstimator]:
+    """Return the unfitted models by name, the trivial one last; their X are row numbers, shape (n, 1)."""
+    rows = FunctionTransformer(lambda numbers: SubsetTable(table, numbers[:, 0]))
+    n, seed, classes = table.shape[0], rules.seed, rules.classes
+    ours = (TabularClassifier if classes else TabularRegressor)(
+        time_limit=rules.seconds, memory_budget=rules.memory, random_state=seed, n_jobs=rules.threads
     )
-    measured, told = measured_fit(model, held, rules)
-    found = model.search_
-    settings = choice(model) | {"alpha": float(model.model_.alpha)}
-    fit_seconds = max(0.0, measured.fit_seconds - found.seconds)
-    entry = Entry(OURS, model.plan_.root_rank, "root rank", settings, tried=found.n_judged)
-    entry = replace(entry, search_rows=found.n_rows, search_seconds=found.seconds)
-    return replace(entry, **asdict(measured) | {"fit_seconds": fit_seconds}, warnings=told)
-
-
-def search_settings(name: str, held: TrainAndTest, rules: Rules) -> SearchResult:
-    """Search a method's settings on the training rows."""
-    with threadpool_limits(rules.threads):
-        return search(
-            CONTENDERS[name],
-            held.X,
-            held.y,
-            rules.task,
-            seconds=SEARCH_SHARE * rules.seconds,
-            random_state=rules.seed,
-        )
-
-
-def fit_and_score(
-    name: str, settings: dict[str, Any], held: TrainAndTest, rules: Rules
-) -> tuple[Measured, tuple[str, ...]]:
-    """Fit a method to all training rows and score it; return its measurements and its warnings."""
-    shape = ProblemFacts.of(rules.task, held.X, rules.seed)
-    return measured_fit(CONTENDERS[name].make(settings, shape), held, rules)
-
-
-def measured_fit(model: BaseEstimator, held: TrainAndTest, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
-    """Fit a model and score it; return its measurements and its warnings."""
-    with warnings.catch_warnings(record=True) as told, threadpool_limits(rules.threads):
-        warnings.simplefilter("always")
-        measured = measure(model, held.X, held.y, held.X_test, held.y_test, rules.task)
-    return measured, tuple(dict.fromkeys(str(warning.message) for warning in told))
-
-
-def in_fresh_process(work: Callable[..., Result], *arguments: object) -> Result:
-    """Return ``work(*arguments)``, run in a new process whose memory holds nothing else."""
-    with quiet_children(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(work, *arguments).result()
-
-
-def contend(name: str, held: TrainAndTest, rules: Rules) -> Entry:
-    """Search a method's settings, fit it to all rows with the best of them, and measure that.
-
-    An error of one method is recorded in its entry, so that the others are still shown.
-    """
-    entry = Entry(OURS)
-    if name != OURS:
-        known = CONTENDERS[name]
-        entry = Entry(known.name, known.usual_size, known.size_name)
-    try:
-        if name == OURS:
-            return in_fresh_process(tabular, held, rules)
-        numbers = held.encoded()
-        found = in_fresh_process(search_settings, name, numbers, rules)
-        measured, told = in_fresh_process(fit_and_score, name, found.settings, numbers, rules)
-    except BrokenProcessPool:
-        why = "its process was ended by the system, most likely because memory ran out"
-        return replace(entry, failure=why)
-    except Exception as error:
-        return replace(entry, failure=f"{type(error).__name__}: {error}")
-    entry = replace(
-        entry,
-        settings=found.settings,
-        search_error=found.error,
-        tried=found.tried,
-        failed=found.failed,
-        search_rows=found.n_rows,
-        search_seconds=found.seconds,
-    )
-    return replace(entry, **asdict(measured), warnings=told)
-
-
-def entries(held: TrainAndTest, rules: Rules) -> Iterator[Entry]:
-    """Yield the result of each method, one after the other."""
-    for name in METHODS:
-        yield contend(name, held, rules)
-
-
-# ---- output ------------------------------------------------------------------------------------
-
-
-def summary(found: Sequence[Entry], held: TrainAndTest, rules: Rules) -> Summary:
-    """Return the table of results, best first, with settings, facts and warnings."""
-    ranked = sorted(found, key=lambda one: math.inf if math.isnan(one.error) else one.error)
-    good = [entry for entry in ranked if entry.failure is None]
-    columns = ("method", "error", "in search", "search", "fit", "predict", "peak", "model")
-    chosen = tuple(
-        (
-            entry.method,
-            f"{entry.tried:,}" + (f" ({entry.failed} failed)" if entry.failed else ""),
-            _settings(entry),
-        )
-        for entry in good
-    )
-    n, held_out, d = len(held.y), len(held.y_test), held.X.shape[1]
-    facts = (
-        ("rows", f"{n:,} to learn from, {held_out:,} held out, {d:,} columns"),
-        ("error", _error_text(held, rules.task)),
-        ("time", f"{rules.seconds:g} s for search and fit of each; fit and predict use all rows"),
-        ("peak", "growth of the process during the fit"),
-    )
-    return Summary(
-        "Comparison",
-        facts,
-        (
-            Grid("Results", columns, tuple(map(_row, good))),
-            Grid("Settings", ("method", "tried", "chosen"), chosen),
-        ),
-        tuple(_warnings(ranked, rules)),
-        _verdict(good),
-    )
-
-
-def record(found: Sequence[Entry], held: TrainAndTest, rules: Rules, data: str) -> dict[str, Any]:
-    """Return all results as numbers and texts that JSON can hold."""
-    methods = [{name: _plain(value) for name, value in asdict(entry).items()} for entry in found]
+    landmarks = Nystroem(n_components=min(COMPONENTS, n - math.ceil(n / rules.folds)), random_state=seed)
+    ridge = RidgeClassifierCV(ALPHAS) if classes else RidgeCV(ALPHAS)
+    boosting = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    trivial = DummyClassifier(strategy="most_frequent") if classes else DummyRegressor()
     return {
-        "data": data,
-        "rows": len(held.y),
-        "held_out": len(held.y_test),
-        "features": int(held.X.shape[1]),
-        **asdict(rules),
-        "error": _error_name(rules.task),
-        "trivial_error": _plain(trivial_error(held, rules.task)),
-        "versions": {
-            "gramian": __version__,
-            **{name: importlib.metadata.version(name) for name in PACKAGES},
-            "python": platform.python_version(),
-        },
-        "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
-        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "methods": methods,
+        "gramian": make_pipeline(rows, ours),
+        "Nystroem + ridge": make_pipeline(rows, Encoder(), StandardScaler(), landmarks, ridge),
+        "HistGradientBoosting": make_pipeline(rows, Encoder(), boosting(random_state=seed)),
+        f"the {'most frequent class' if classes else 'mean'}": trivial,
     }
 
 
-def trivial_error(held: TrainAndTest, task: str) -> float:
-    """Return the error of the training mean, or of the most frequent class."""
-    return error_of(task, held.y_test, trivial(task, held.y, len(held.y_test)))
+def measure(name: str, model: BaseEstimator, y: Array, rules: Rules) -> Entry:
+    """Cross-validate a model on the folds that all methods have; an error of the model is recorded."""
+    # Classes keep their shares in each fold if every class has enough rows.
+    stratified = rules.classes and np.unique(y, return_counts=True)[1].min() >= rules.folds
+    folds = (StratifiedKFold if stratified else KFold)(rules.folds, shuffle=True, random_state=rules.seed)
+    scoring = "accuracy" if rules.classes else "neg_root_mean_squared_error"
+    numbers = np.arange(len(y))[:, None]
+    with warnings.catch_warnings(record=True) as told, threadpool_limits(rules.threads):
+        warnings.simplefilter("always")
+        try:
+            found = cross_validate(model, numbers, y, scoring=scoring, cv=folds, error_score="raise")
+        except Exception as error:
+            return Entry(name, failure=f"{type(error).__name__}: {error}")
+    errors = float(rules.classes) - found["test_score"]
+    if not np.isfinite(errors).all():
+        return Entry(name, failure="its errors are not finite")
+    kept = [tuple(map(float, each)) for each in (errors, found["fit_time"], found["score_time"])]
+    texts = tuple(dict.fromkeys(str(warning.message) for warning in told))
+    return Entry(name, kept[0], kept[1], kept[2], texts)
 
 
-def _error_name(task: str) -> str:
-    return "share of wrong classes" if task == CLASSIFICATION else "RMSE over the deviation of the target"
-
-
-def _error_text(held: TrainAndTest, task: str) -> str:
-    simple = "the most frequent class" if task == CLASSIFICATION else "the mean"
-    return f"{_error_name(task)} on the held-out rows ({simple}: {trivial_error(held, task):.4g})"
-
-
-def _row(entry: Entry) -> tuple[str, ...]:
-    return (
-        entry.method,
-        f"{entry.error:.4g}",
-        "" if math.isnan(entry.search_error) else f"{entry.search_error:.4g}",
-        f"{entry.search_seconds:.3g} s",
-        f"{entry.fit_seconds:.3g} s",
-        f"{entry.predict_seconds:.3g} s",
-        "unknown" if math.isnan(entry.peak_bytes) else format_bytes(max(entry.peak_bytes, 0.0)),
-        format_bytes(entry.model_bytes),
-    )
-
-
-def _verdict(ranked: Sequence[Entry]) -> str:
-    """Return which method has the smallest error, or that the time was too short to tell."""
-    if not ranked:
+def verdict(entries: Sequence[Entry]) -> str:
+    """Return which method is best, if its lead, taken fold by fold, exceeds the lead's standard error."""
+    first, second = sorted(entries, key=lambda entry: entry.error)[:2]
+    if not second.errors:
         return ""
-    if all(entry.tried >= LEAST_TRIED for entry in ranked):
-        return f"The smallest error is that of {ranked[0].method}."
-    counts = ", ".join(f"{entry.method} {entry.tried:,}" for entry in ranked)
-    return (
-        f"No verdict: the time was too short. Settings tried: {counts}. With fewer than {LEAST_TRIED} each, "
-        "a difference says little about the methods. Give all of them more --seconds."
+    leads = np.subtract(second.errors, first.errors)
+    lead, error = float(leads.mean()), float(leads.std(ddof=1)) / math.sqrt(len(leads))
+    by = f"by {number(lead)}, standard error {number(error)} over {len(leads)} folds."
+    if lead > error:
+        return f"Best is {first.method}: the error of {second.method} is larger {by}"
+    return f"Can't be told apart: {first.method} and {second.method}. Their errors differ {by}"
+
+
+def summary(entries: Sequence[Entry], shape: tuple[int, int], rules: Rules) -> Summary:
+    """Return the results with the least error first, failures, warnings and the verdict."""
+    what = "fraction of wrong classes" if rules.classes else "root mean squared error"
+    limit = "" if rules.seconds is None else f"; a fit of gramian may take {rules.seconds:g} s"
+    facts = (
+        ("rows", f"{shape[0]:,}, {shape[1]:,} columns; {rules.folds} folds, each held out once"),
+        ("error", f"{what}; spread is its deviation over the folds"),
+        ("fit, predict", f"mean seconds of a fold{limit}"),
     )
+    rows = tuple(
+        (
+            entry.method,
+            number(entry.error),
+            number(float(np.std(entry.errors, ddof=1))),
+            *(f"{np.mean(each):.3g} s" for each in (entry.fit_seconds, entry.predict_seconds)),
+        )
+        for entry in sorted(entries, key=lambda entry: entry.error)
+        if entry.errors
+    )
+    remarks: dict[str, str] = {}  # methods and folds may say the same, with other numbers
+    for entry in entries:
+        for text in filter(None, (*entry.warnings, entry.failure)):
+            shown = in_options(text).replace("--time-limit", "--seconds")
+            key, how = (entry.method, " failed") if entry.failure else (NUMBER.sub("0", shown), "")
+            remarks.setdefault(key, f"{entry.method}{how}: {shown}")
+    grid = Grid("Results", ("method", "error", "spread", "fit", "predict"), rows)
+    return Summary("Comparison", facts, (grid,), tuple(remarks.values()), verdict(entries))
 
 
-def _settings(entry: Entry) -> str:
-    texts = [
-        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in entry.settings.items()
-    ]
-    return ", ".join([*(texts or ["the usual ones"]), f"{entry.size_name} {entry.size}"])
+def record(entries: Sequence[Entry], shape: tuple[int, int], rules: Rules) -> dict[str, Any]:
+    """Return all results as numbers and texts that JSON can hold."""
+    means = [entry.error if entry.errors else None for entry in entries]
+    return {
+        **{"rows": shape[0], "features": shape[1], **asdict(rules)},
+        "trivial_error": means[-1],
+        "methods": [asdict(entry) | {"error": mean} for entry, mean in zip(entries, means)],
+        "verdict": verdict(entries),
+        "versions": {"gramian": __version__, "scikit-learn": sklearn.__version__, "numpy": np.__version__},
+        "machine": f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
 
 
-def _warnings(found: Sequence[Entry], rules: Rules) -> Iterator[str]:
-    for entry in found:
-        if entry.failure is not None:
-            yield f"{entry.method} failed: {in_options(entry.failure)}"
-            continue
-        if entry.seconds > OVER * rules.seconds:
-            yield (
-                f"{entry.method} took {entry.seconds:.3g} s of its {rules.seconds:g} s: a fit that has begun "
-                "is not cut short. Give all of them more --seconds."
-            )
-        for text in entry.warnings:
-            yield f"{entry.method}: {in_options(text).replace('--time-limit', '--seconds')}"
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    return value.item() if isinstance(value, np.generic) else value
+@taking(Rules)
+def compare(
+    train_file: TrainFile,
+    target: Target = None,
+    json: Annotated[Path | None, typer.Option(help="JSON file for the results.")] = None,
+    *,
+    settings: Rules,
+    traceback: Traceback = False,
+) -> None:
+    """Cross-validate gramian, Nystroem and gradient boosting, and say whether one is better."""
+    with report_errors(traceback), readable(train_file) as train_file:
+        parse_bytes(settings.memory)
+        refuse_output_over_input("--json", json, *files_of(train_file, target))
+        columns = file_format(train_file).columns
+        opened = training_rows(train_file, target, as_table=columns, memory=settings.memory, cells=settings)
+        y = all_targets(opened)
+        found, reason = find_task(y, settings.task)
+        rules, y = replace(settings, task=Task(found)), prepared_target(y, found)
+        check_rows(opened, y, rules)
+        # In memory, so that no method's seconds hold the reading of the file.
+        rows = opened.columns(slice(0, len(y))) if isinstance(opened, StoredTable) else all_rows(opened)
+        made = models(as_table(rows), rules)
+        say(f"{found} ({reason}), {rules.folds} folds")
+        steps = (measure(name, model, y, rules) for name, model in made.items())
+        entries = list(show_steps(steps, list(made)))
+        print_summary(summary(entries, rows.shape, rules))
+        if json is not None:
+            with complete_file(json) as file:
+                told = {"data": train_file.name, **record(entries, rows.shape, rules)}
+                file.write(dumps(told, indent=1, allow_nan=False).encode("utf-8"))
+            say(f"Wrote {json}")
+        if not any(entry.errors for entry in entries[:-1]):
+            raise InputError("no method could be fitted. The reasons are above.")

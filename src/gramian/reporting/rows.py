@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows, RowsLike
 from gramian.data.source import RowSource, as_source, row_blocks
-from gramian.data.stored_table import StoredTable
 from gramian.data.subset import SubsetRows
 from gramian.data.tables import TableSource
 from gramian.tables.subset import SubsetTable
@@ -39,13 +38,6 @@ def take_rows(rows: Rows | RowSource | TableSource, numbers: IntArray) -> Any:
     return (
         SubsetTable(rows, numbers) if isinstance(rows, TableSource) else SubsetRows(as_source(rows), numbers)
     )
-
-
-def in_memory(rows: Rows | RowSource | StoredTable, numbers: IntArray) -> Any:
-    """Return some rows as an array, a CSR matrix or an Arrow table."""
-    if isinstance(rows, StoredTable):
-        return rows.columns(numbers)
-    return as_source(rows).take(numbers)
 
 
 def all_rows(rows: Rows | RowSource) -> Any:

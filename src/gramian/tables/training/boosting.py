@@ -105,9 +105,6 @@ def with_boosting(
         drawn = numbers if len(numbers) <= most else np.sort(rng.choice(numbers, most, replace=False))
         return task.learner(drawn, setting, rate)
 
-    def late(done: float, of_all: float) -> bool:
-        return (time.perf_counter() - began) / done * of_all > TIME_SHARE * (until - began)
-
     threads = min(resources.engine.n_threads, max(1, len(counted) // THREAD_ROWS))
     with threadpool_limits(threads, user_api="openmp"):
         rest = np.setdiff1d(counted, folds[0])
@@ -132,7 +129,13 @@ def with_boosting(
                 losses = [losses[SETTINGS.index(setting)], loss_of(both[1])]
                 setting = _choose_setting(both, losses, weights)
         learners = [learner(np.setdiff1d(counted, fold), setting, rate) for fold in folds]
-        best = _grow_rounds(learners, folds, rounds, lambda done: late(done, len(folds) + 1))
+        grows = time.perf_counter()
+
+        def late(done: int, rounds: int) -> bool:
+            expected = (time.perf_counter() - grows) / done * (len(folds) + 1) * rounds
+            return grows + expected > began + TIME_SHARE * (until - began)
+
+        best = _grow_rounds(learners, folds, rounds, late)
         if best is None:
             return None
         values: Float64Array | None = None
@@ -164,14 +167,14 @@ def bin_edges(rows: Array) -> dict[int, Float64Array]:
 
 
 def _grow_rounds(
-    learners: Sequence[_Learner], folds: Sequence[IntArray], most: int, late: Callable[[int], bool]
+    learners: Sequence[_Learner], folds: Sequence[IntArray], most: int, late: Callable[[int, int], bool]
 ) -> int | None:
     """Add rounds until more of them do not help on the rows that are left out; return the best number.
 
     The first learner finds out how many rounds it takes, about, and the others grow so far at once. None if
-    it becomes late, which is asked after each of the learners.
+    it becomes late, which is asked after each of the learners, with the rounds of all so far and of each.
     """
-    best = rounds = 0
+    best, rounds, grown = 0, 0, np.zeros(len(learners), int)
     while rounds < most and best > rounds - PATIENCE:
         step = STEP
         if not rounds and len(learners) > 1:
@@ -181,10 +184,11 @@ def _grow_rounds(
             step = first + PATIENCE
         rounds = min(most, rounds + step)
         losses = np.zeros(rounds)
-        for done, (each, fold) in enumerate(zip(learners, folds, strict=True), 1):
+        for j, (each, fold) in enumerate(zip(learners, folds, strict=True)):
             each.grow(rounds)
             losses += each.losses(fold)[:rounds]
-            if late(done):
+            grown[j] = rounds
+            if late(int(grown.sum()), rounds):
                 return None
         best = int(losses.argmin()) + 1
     return best
@@ -192,7 +196,7 @@ def _grow_rounds(
 
 def _loss(learner: _Learner, fold: IntArray, most: int) -> Float64Array:
     """Return the losses of the rows that are left out, with the number of rounds that is best for them."""
-    best = _grow_rounds([learner], [fold], most, lambda _: False)
+    best = _grow_rounds([learner], [fold], most, lambda done, rounds: False)
     assert best is not None
     return learner.row_losses(learner.boosted(best).of(learner.task.rows.source, fold), fold)
 

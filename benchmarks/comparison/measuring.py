@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from comparison.equal_time import error_of
+from comparison.peak_memory import PeakMemory
 from gramian._typing import Array
-from gramian.comparison.equal_time import error_of
-from gramian.comparison.peak_memory import PeakMemory
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

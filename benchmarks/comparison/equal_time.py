@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from comparison.contenders import CLASSIFICATION, Contender, Hyperparameters, ProblemFacts
+from comparison.own_search import choose_ridge
 from gramian._checks import positive_number
 from gramian._random import as_generator
 from gramian._typing import Array
-from gramian.comparison.contenders import CLASSIFICATION, Contender, Hyperparameters, ProblemFacts
-from gramian.comparison.own_search import choose_ridge
 from gramian.exceptions import GramianError, InputError
 from gramian.search import Limits, Split, Trials
 from gramian.search import search as search_candidates
@@ -78,7 +78,7 @@ def search(
     rows, best first, until the time is over. With at most 3,000 other rows there is a single round with
     three-fold cross-validation over all rows. At least one candidate is tried, and no fit is interrupted, so
     the last one may exceed the time. A contender with a search of its own has the same seconds for it, and
-    its error is that of :func:`~gramian.comparison.own_search.choose_ridge`.
+    its error is that of :func:`~comparison.own_search.choose_ridge`.
 
     Parameters
     ----------

@@ -224,7 +224,7 @@ def _boosting(settings: Hyperparameters, size: int, shape: ProblemFacts) -> Any:
 _OURS = draws_of("rbf", "exponential", "laplacian")
 _PEERS = draws_of("rbf", "laplacian")
 
-#: Contenders by the name used on the command line. Each searches those of the three kernels that it offers.
+#: Contenders by the name used in options. Each searches those of the three kernels that it offers.
 CONTENDERS = {
     "gramian": Contender(
         "gramian", usual_kernel, _OURS, _gramian, (100, 300, "auto"), "auto", "root rank", own_search=True

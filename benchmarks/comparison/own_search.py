@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
+from comparison.contenders import CLASSIFICATION, Hyperparameters
 from gramian._random import as_generator
 from gramian._typing import Array
-from gramian.comparison.contenders import CLASSIFICATION, Hyperparameters
 from gramian.data.source import as_source
 from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
 from gramian.kernels import Kernel

@@ -48,26 +48,12 @@ def _now() -> float:
     return _resident_peak() if anonymous is None else anonymous
 
 
-def resident(name: str) -> float:
-    """Return the resident bytes of this process: "VmRSS" is what it has now, "VmHWM" the most it has had.
-
-    Without ``/proc`` both are the most, or NaN if the system does not report it.
-    """
-    found = _status(name)
-    return _resident_peak() if found is None else found
-
-
 def _anonymous() -> float | None:
     """Return RssAnon in bytes, or None without /proc."""
-    return _status("RssAnon")
-
-
-def _status(name: str) -> float | None:
-    """Return the bytes in a line of the process's status, or None without /proc."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:
             for line in status:
-                if line.startswith(f"{name}:"):
+                if line.startswith("RssAnon:"):
                     return 1024.0 * int(line.split()[1])
     except OSError:
         pass
