@@ -3,9 +3,9 @@
     python tests/project/house.py [KernelRidge.fit]
 
 prints the counts of the package and, for calls of the public interface, the functions and files that each
-enters and how deep it goes; with the name of a call, its functions in the order in which it enters them. Calls
-are traced, not declared, in a process of their own: what an earlier call has cached or imported is not entered
-again. Functions without a name (lambdas, comprehensions) are not counted.
+enters and how deep it goes; with the name of a call, its functions in the order in which it enters them.
+Calls are traced, not declared, in a process of their own: what an earlier call has cached or imported is not
+entered again. Functions without a name (lambdas, comprehensions) are not counted.
 """
 
 from __future__ import annotations

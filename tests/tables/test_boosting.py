@@ -506,9 +506,10 @@ def test_boosting_is_late_only_if_the_rounds_that_are_left_take_too_long(monkeyp
     clock = Clock(monkeypatch)
 
     def seconds(learner, rounds):
-        new = max(0, rounds - grown.get(id(learner.models[0]), 0))
-        grown[id(learner.models[0])] = max(rounds, grown.get(id(learner.models[0]), 0))
-        return 0.01 * new
+        model = learner.models[0]
+        before = grown.get(model, 0)
+        grown[model] = max(rounds, before)
+        return 0.01 * (grown[model] - before)
 
     clock.moved_by(boosting._Learner, "grow", seconds)
     resources = ResourceParameters(10**9, Engine(1))
@@ -518,7 +519,7 @@ def test_boosting_is_late_only_if_the_rounds_that_are_left_take_too_long(monkeyp
         rows = given(X, np.sin(3 * X[:, 0]) + X[:, 1])
         return with_boosting(rows, (), False, np.arange(80), HoldOut(), resources, ends, rng, True)
 
-    # 165 rounds at most of five folds and of all rows take 10 s, and settings 4 s: a fifth of 75 s holds them.
+    # 165 rounds of five folds and of all rows take 10 s, and settings 4 s: a fifth of 75 s holds them.
     assert tried(75.0) is not None
     assert tried(5.0) is None
 
