@@ -1,4 +1,4 @@
-"""How much there is in the package, and how much a call enters: figures that may only fall."""
+"""Sizes of the package, and what its calls enter: figures that may only fall."""
 
 from __future__ import annotations
 
