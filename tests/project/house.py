@@ -20,6 +20,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 MANY = 7
 
 
+@cache
 def inventory() -> dict[str, int]:
     """Return how much there is in the package."""
     counts = Counter[str]()

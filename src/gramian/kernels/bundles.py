@@ -43,7 +43,7 @@ class Bundles:
             own = np.flatnonzero(filled)
             points.append(own)
             heights[feature] = z[own[0]] if own.size else 0
-            alone = bool((z[own] != heights[feature]).any())
+            alone = (z[own] != heights[feature]).any()
             if alone or taken[own].any():
                 found.append([])
                 taken[:] = False

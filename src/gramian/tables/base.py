@@ -393,5 +393,5 @@ class TabularModel(TableServer, KernelEstimator):
 
     def _values(self, X: RowsLike) -> Float64Array:
         source = read_once(encoded_rows(self, X))  # first, as it raises before a fit
-        with one_blas_thread(), self._compiling(self.plan_.n_rows):  # BLAS is held once for all members
+        with one_blas_thread(), self._compiling(self.model_.plan_.n_rows):  # once for all members
             return values_of(self.model_, source)
