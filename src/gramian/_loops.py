@@ -25,6 +25,8 @@ from gramian._typing import Array
 
 #: The type of a result, and the function that writes its instructions.
 Builder = tuple[Any, Callable[..., Any]]
+#: The column of a leaf, as :data:`gramian.tables.boosting.trees.LEAF` in 32 bits without sign.
+LEAF = np.uint32(0xFFFFFFFF)
 
 
 def compiled(function: Callable[..., None], nogil: bool = True) -> Callable[..., None]:
@@ -177,6 +179,13 @@ def powered(t: Array, power: float) -> None:
 
 
 @compiled
+def add_distances(sums: Array, x: float, z: Array, weight: float) -> None:
+    """Add weight |x − z_j| to each sum."""
+    for j in range(len(sums)):
+        sums[j] = fma(abs(x - z[j]), weight, sums[j])
+
+
+@compiled
 def cityblock(
     X: Array,
     Z: Array,
@@ -208,9 +217,7 @@ def cityblock(
                 sum01 = fma(abs(x1 - z1[j]), w1, fma(abs(x0 - z0[j]), w0, sums[j]))
                 sums[j] = fma(abs(x3 - z3[j]), w3, fma(abs(x2 - z2[j]), w2, sum01))
         for f in alone[fours:]:
-            x, w, z = X[i, f], weights[f], Z[f]
-            for j in range(len(sums)):
-                sums[j] = fma(abs(x - z[j]), w, sums[j])
+            add_distances(sums, X[i, f], Z[f], weights[f])
         first = 0
         for b in range(len(ends)):
             place, count = -1, 0
@@ -225,9 +232,7 @@ def cityblock(
                     sums[j] += same if own[j] == at else size + others[j]
             else:
                 for f in bundled[first : ends[b]]:
-                    x, w, z = X[i, f], weights[f], Z[f]
-                    for j in range(len(sums)):
-                        sums[j] = fma(abs(x - z[j]), w, sums[j])
+                    add_distances(sums, X[i, f], Z[f], weights[f])
             first = ends[b]
         row = out[i]
         for j in range(len(sums)):
@@ -248,18 +253,21 @@ def walk(
 ) -> None:
     """Add to ``out`` (n, outputs) the numbers of the leaves that rows (n, columns) reach, tree by tree.
 
-    As :class:`gramian.tables.boosting.trees.Trees` has its nodes; ``firsts`` are the trees' first nodes.
+    As :class:`gramian.tables.boosting.trees.Trees` has its nodes, their columns and ``rights`` as numbers of
+    32 bits without sign, which need no check for places counted from the end; ``firsts`` are the trees' first
+    nodes. A tree at a time stays in the fastest cache while all rows pass it.
     """
     last = 32 * lefts.shape[1] - 1
-    for i in range(len(rows)):
-        for tree in range(len(firsts)):
+    for tree in range(len(firsts)):
+        output = outputs[tree]
+        for i in range(len(rows)):
             node = firsts[tree]
-            while columns[node] >= 0:
+            while columns[node] != LEAF:
                 x, own = rows[i, columns[node]], sets[node]
                 if own < 0:
                     left = x <= numbers[node]
                 else:
                     code = int(x) if 0 <= x < last else last
                     left = (lefts[own, code >> 5] >> (code & 31)) & 1 == 1
-                node = node + 1 if left else rights[node]
-            out[i, outputs[tree]] += numbers[node]
+                node = node + np.uint32(1) if left else rights[node]
+            out[i, output] += numbers[node]

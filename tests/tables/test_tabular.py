@@ -25,6 +25,7 @@ from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
 from gramian.metric.metric import Metric
 from gramian.model_file.records import PartRecords
+from gramian.operators.kernel import KernelOperator
 from gramian.ridge.planning import plan_ridge
 from gramian.tables import base as tabular_base
 from gramian.tables.descent import Descent
@@ -780,18 +781,25 @@ def test_the_least_time_gives_the_cheapest_model_and_says_so() -> None:
     assert classes.score(table, y > 1) > 0.7
 
 
+@pytest.mark.parametrize(
+    ("n", "a_row", "limits"),
+    [(500, 2e-5, (0.1, 1.0, 10.0)), pytest.param(50_000, 2e-6, (0.1, 1.0), marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("effort", list(EFFORTS))
-def test_every_effort_keeps_every_limit(effort: str, monkeypatch: Any) -> None:
-    """By a clock that counted work moves: 2e-5 s a row of a fit, and 0.05 s where trees are added."""
+def test_every_effort_keeps_every_limit(
+    effort: str, n: int, a_row: float, limits: tuple[float, ...], monkeypatch: Any
+) -> None:
+    """By a clock that counted work moves: rows that are fitted, growing trees, products with K."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((500, 3))
+    X = rng.standard_normal((n, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1]
     clock = Clock(monkeypatch)
-    clock.moved_by(SmallProblem, "fit", lambda problem, grids, *_: 2e-5 * problem.n_fit * len(grids))
-    clock.moved_by(ModelFactory, "fit", lambda _, __, numbers: 2e-5 * len(numbers))
-    clock.moved_by(ModelFactory, "add", lambda _, __, numbers, *___: 2e-5 * len(numbers))
+    clock.moved_by(SmallProblem, "fit", lambda problem, grids, *_: a_row * problem.n_fit * len(grids))
+    clock.moved_by(ModelFactory, "fit", lambda _, __, numbers: a_row * len(numbers))
+    clock.moved_by(ModelFactory, "add", lambda _, __, numbers, *___: a_row * len(numbers))
     clock.moved_by(boosting._Learner, "grow", lambda *_: 0.05)
-    for limit in (0.1, 1.0, 10.0):
+    clock.moved_by(KernelOperator, "_product", lambda K, *_: 1e-9 * K.shape[0] ** 2)
+    for limit in limits:
         began = clock.now
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AccuracyWarning)

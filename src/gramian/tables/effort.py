@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from gramian.exceptions import InputError
 
 #: Changed rows that importances ask the models about, at most, in two looks, so that they take about a
-#: twentieth of a fit; and kernel matrices of all rows that a last fit computes at least. Chosen by hand.
-ASKED, KERNELS = 12_000, 8
+#: twentieth of a fit; kernel matrices of all rows that a last fit computes at least, and landmarks that stand
+#: for all rows if it is not exact. Chosen by hand.
+ASKED, KERNELS, LANDMARKS = 12_000, 8, 500
 #: Boosting is tried from so many rows. Chosen by hand.
 BOOSTED_ROWS = 200
 
@@ -49,12 +50,12 @@ class TableEffort:
     def entries(self, n: int, time_limit: float | None) -> int:
         """Return for how many entries of kernels a fit to n rows may compile loops: those that it computes.
 
-        Without exact models these are few, and under a time limit there may be no time.
+        Under a time limit there may be no time.
 
         >>> EFFORTS["default"].entries(1_000, None), EFFORTS["default"].entries(1_000, 10.0)
         (8000000, 0)
         """
-        return KERNELS * n**2 if self.exact and time_limit is None else 0
+        return KERNELS * n * (n if self.exact else LANDMARKS) if time_limit is None else 0
 
 
 #: The numbers are chosen by hand.

@@ -281,6 +281,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 parse_bytes(self.memory_budget),
                 rng,
                 holdout.taken(fit.held),
+                until,
             )
             self.residuals_, self.held_weights_ = sort_errors(residuals, held_weights)
             self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]

@@ -156,8 +156,8 @@ class Trees:
     def _walked(self, rows: Float64Array, out: Float64Array) -> Float64Array:
         """Add the trees' values to ``out`` by a compiled loop."""
         firsts = np.cumsum(self.lengths) - self.lengths
-        nodes = self.columns, self.numbers, self.rights, self.sets, self.lefts
-        run("walk", rows, *nodes, firsts, self.outputs, out)
+        columns, rights, firsts = (each.astype(np.uint32) for each in (self.columns, self.rights, firsts))
+        run("walk", rows, columns, self.numbers, rights, self.sets, self.lefts, firsts, self.outputs, out)
         return out
 
     def _led(self, rows: Float64Array, out: Float64Array) -> Float64Array:

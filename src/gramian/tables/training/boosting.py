@@ -95,6 +95,8 @@ def with_boosting(
     ``time.perf_counter``.
     """
     began, counted = time.perf_counter(), rows.counted
+    if began >= until:
+        return None
     seed = int(rng.integers(2**31))
     folded = every and len(counted) <= MOST_FOLDED
     folds = (holdout.folds(counted, FOLDS, rng) if folded else None) or [held]

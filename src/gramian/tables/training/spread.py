@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 
@@ -24,8 +25,9 @@ FOLDS, LEAST_ROWS = 5, 50
 PENALTY = 10.0
 #: Gain in log-likelihood a row from which on the spread follows the row. Chosen by hand.
 LEAST_GAIN = 0.01
-#: Bytes for each pair of rows: a number of the kernel and what goes with it. Chosen by hand.
-BYTES = 8
+#: Bytes for each pair of rows: a number of the kernel and what goes with it; and seconds, for some tens of
+#: products with that number. Chosen by hand.
+BYTES, SECONDS = 8, 1e-7
 #: Pairs of rows from which the unit of distance is taken. Chosen by hand.
 PAIRS = 1_000
 
@@ -40,6 +42,7 @@ def learned_spread(
     memory_bytes: int,
     rng: np.random.Generator,
     holdout: HoldOut,
+    until: float,
 ) -> tuple[Spread | None, Float64Array]:
     """Return the spread, None if it is the same everywhere, and residuals in units of it.
 
@@ -47,10 +50,13 @@ def learned_spread(
     unit comes from models without its fifth of the rows, so that its residual is like those of new rows.
 
     rows : (m, d) held-out rows; values, residuals : (m, outputs), from models that have not seen them. As
-    many rows are learned from as ``memory_bytes`` hold the kernel of. Time O(m²) kernel values and some tens
-    of products. Source: Lei et al. 2018, section 5.2 (locally weighted conformal intervals).
+    many rows are learned from as ``memory_bytes`` hold the kernel of and as there is time for before
+    ``until``. Time O(m²) kernel values and some tens of products. Source: Lei et al. 2018, section 5.2
+    (locally weighted conformal intervals).
     """
-    if len(rows) < LEAST_ROWS:
+    most = min(memory_bytes / BYTES, max(0.0, until - time.perf_counter()) / SECONDS)
+    n = int(min(len(rows), math.sqrt(most)))
+    if n < LEAST_ROWS:
         return None, residuals
     sizes = np.abs(residuals)
     mean = np.average(sizes, axis=0, weights=weights)
@@ -59,7 +65,6 @@ def learned_spread(
     points = features(metric, rows, values)
     units = _units(points, values.shape[1], rng)
     points *= units
-    n = min(len(rows), math.isqrt(memory_bytes // BYTES))
     some = np.arange(n) if n == len(rows) else np.sort(rng.choice(len(rows), n, replace=False))
     kernel, wanted = Exponential(1.0), sizes[some] / mean
     weights = None if weights is None else weights[some]
