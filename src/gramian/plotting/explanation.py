@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from gramian._checks import whole_number
 from gramian._typing import Float64Array, RowsLike
 from gramian.exceptions import InputError
 from gramian.explanation import Explanation, explain
-from gramian.plotting.canvas import COLOURS, INK, LETTERS, caption, cut, name_axes, named_bars, pyplot
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-    from gramian.plotting.canvas import Axes
-
+from gramian.plotting.canvas import (
+    COLOURS,
+    INK,
+    LETTERS,
+    Axes,
+    Display,
+    caption,
+    cut,
+    name_axes,
+    named_bars,
+    pyplot,
+)
 
 #: Height in inches of a bar, and of everything around the bars. Chosen by hand.
 BAR, FRAME = 0.3, 1.6
 
 
-class ExplanationDisplay:
+class ExplanationDisplay(Display):
     """Where one prediction comes from: bars of the largest shares, and of the columns' contributions.
 
     Bars to the right raise the prediction, bars to the left lower it. The left panel adds up to the
@@ -63,13 +69,13 @@ class ExplanationDisplay:
             )
         one = explanation[row]
         self.explanation, self.row = explanation, row
-        self.names = [one.point_name(0, j) for j in range(one.points.shape[1])]
-        self.values = [float(v) for v in one.shares[0]]
         parts = [(f"all other {one.kind}", one.rest[0]), ("boosting", one.other[0]), ("base", one.base[0])]
-        for name, value in parts:
-            if value or name != "boosting":
-                self.names.append(name)
-                self.values.append(float(value))
+        parts = [(name, value) for name, value in parts if value or name != "boosting"]
+        self.names = [
+            *(one.point_name(0, j) for j in range(one.points.shape[1])),
+            *(name for name, _ in parts),
+        ]
+        self.values = [*map(float, one.shares[0]), *(float(value) for _, value in parts)]
         count = whole_number("n_columns", n_columns, 1)
         self.column_names: list[str] = []
         self.contributions: Float64Array = np.zeros(0)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import numbers_of, whole_number
 from gramian._typing import Float64Array, IntArray
 from gramian.exceptions import InputError
-from gramian.plotting.canvas import INK, caption, name_axes, named_bars, panel, pyplot
-from gramian.plotting.scales import scale_axis, text_of
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-    from gramian.plotting.canvas import Axes
-
+from gramian.plotting.canvas import (
+    INK,
+    Axes,
+    Display,
+    caption,
+    name_axes,
+    named_bars,
+    pyplot,
+    scale_axis,
+    text_of,
+)
 
 #: Height in inches of a bar, and of everything around the bars.
 BAR, FRAME = 0.27, 1.5
@@ -27,7 +31,7 @@ BAR, FRAME = 0.27, 1.5
 LEAST = 1e-3
 
 
-class ImportanceDisplay:
+class ImportanceDisplay(Display):
     """The features that count most for a model, the first on top.
 
     A bar is a feature's share of the total in ``feature_importances_``. For a kernel estimator with a learned
@@ -130,8 +134,7 @@ class ImportanceDisplay:
         ax : axes to draw on; None for a new figure.
         """
         shown = self.importances[self.order]
-        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.4, FRAME + BAR * len(shown)))
-        axes = self.ax_
+        axes = self._open(ax, (6.4, FRAME + BAR * len(shown)))
         names = [self.feature_names[j] for j in self.order]
         spread = np.zeros(len(shown)) if self.errors is None else self.errors[self.order]
         texts = (_percent(float(share)) for share in shown)
@@ -142,16 +145,14 @@ class ImportanceDisplay:
         # Leave room for the number at the longest bar; the axis is empty if all importances are 0.
         scale_axis(axes, "x", (0.0, 1.15 * float((shown + spread).max()) or 1.0), unit="%", log=False)
         name_axes(axes, "Share of the importances", "")
-        caption(axes, self.title, self._note())
+        count, others = len(self.importances), len(self.importances) - len(shown)
+        note = f"{count} feature{'s' if count > 1 else ''}"
+        if others:
+            rest = max(0.0, float(self.importances.sum() - shown.sum()))
+            noun = "other" if others == 1 else "others together"
+            note = f"{len(shown)} of {count} features; the {noun} {_percent(rest)}"
+        caption(axes, self.title, note)
         return self
-
-    def _note(self) -> str:
-        others = len(self.importances) - len(self.order)
-        if not others:
-            return f"{len(self.importances)} feature{'s' if len(self.importances) > 1 else ''}"
-        rest = max(0.0, float(self.importances.sum() - self.importances[self.order].sum()))
-        noun = "other" if others == 1 else "others together"
-        return f"{len(self.order)} of {len(self.importances)} features; the {noun} {_percent(rest)}"
 
 
 def _shares(given: ArrayLike, name: str = "importances") -> Float64Array:

@@ -17,9 +17,8 @@ from gramian.estimator.summaries import Evidence
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
 from gramian.plotting.alpha_path import AlphaPathDisplay
-from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, cut, name_axes, padded
+from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, cut, name_axes, padded, scale_axis, text_of
 from gramian.plotting.importance import ImportanceDisplay
-from gramian.plotting.scales import scale_axis, text_of
 from gramian.reporting.drawing import Picture, axes, draw_svg
 from gramian.reporting.judging import Judgement, behind
 from gramian.reporting.prediction_pictures import of_predictions
