@@ -6,11 +6,10 @@ and its axes. matplotlib is imported at the first drawing: ``pip install 'gramia
 """
 
 from gramian.plotting.alpha_path import AlphaPathDisplay
+from gramian.plotting.bars import ExplanationDisplay, ImportanceDisplay
 from gramian.plotting.error_memory import ErrorMemoryDisplay
-from gramian.plotting.explanation import ExplanationDisplay
 from gramian.plotting.frontier import FrontierDisplay
 from gramian.plotting.gram import GramDisplay
-from gramian.plotting.importance import ImportanceDisplay
 from gramian.plotting.learning import LearningDisplay
 from gramian.plotting.posterior import PosteriorDisplay
 from gramian.plotting.spectrum import SpectrumDisplay

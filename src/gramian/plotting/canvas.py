@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -41,8 +41,6 @@ MARK_SIZES = (6.2, 5.8, 7.0, 5.6, 7.0, 7.8, 7.6, 7.0, 7.0, 10.0)
 INK, QUIET, FAINT = "#2b2b2b", "#666666", "#e4e4e4"
 #: Text sizes in points: titles, labels and notes.
 TITLE_SIZE, LABEL_SIZE, NOTE_SIZE = 11.0, 10.0, 9.0
-#: Longest name of a bar in letters; longer names end in an ellipsis.
-LETTERS = 32
 #: Units of an axis: seconds, bytes, fractions as per cent, or plain numbers.
 UNITS = ("s", "B", "%", "")
 #: Outside this range of plain numbers all ticks are powers of ten.
@@ -123,45 +121,6 @@ def name_axes(ax: Axes, x: str, y: str) -> None:
     """Label both axes."""
     ax.set_xlabel(x, fontsize=LABEL_SIZE, color=INK)
     ax.set_ylabel(y, fontsize=LABEL_SIZE, color=INK)
-
-
-def cut(name: str, width: int = 14) -> str:
-    """Return a name of at most ``width`` letters; a longer one ends in an ellipsis."""
-    return name if len(name) <= width else name[: width - 1] + "…"
-
-
-def named_bars(
-    ax: Axes,
-    names: Sequence[str],
-    values: Sequence[float] | Array,
-    texts: Iterable[str],
-    *,
-    colours: str | list[str] = COLOURS[0],
-    ends: Array | None = None,
-) -> Any:
-    """Draw bars, the first on top, with a name before and a text behind each; return the bars.
-
-    ``ends`` are where the texts stand, by default the ends of the bars.
-    """
-    levels, ends = np.arange(len(names)), np.asarray(values if ends is None else ends)
-    tidy(ax)
-    bars = ax.barh(levels, values, height=0.72, color=colours, zorder=2)
-    for level, end, text in zip(levels, ends, texts, strict=True):
-        ax.annotate(
-            text,
-            (end, level),
-            (4.0 if end >= 0 else -4.0, 0.0),
-            textcoords="offset points",
-            ha="left" if end >= 0 else "right",
-            va="center",
-            fontsize=NOTE_SIZE,
-            color=INK,
-        )
-    ax.set_yticks(levels, [cut(name, LETTERS) for name in names])
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    ax.grid(False, axis="y")
-    return bars
 
 
 def name_lines(ax: Axes, lines: Sequence[Any], names: Sequence[str], size: float = NOTE_SIZE) -> None:

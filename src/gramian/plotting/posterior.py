@@ -83,16 +83,20 @@ class PosteriorDisplay(Display):
     ) -> None:
         if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0.0 < float(level) < 1.0:
             raise InputError(f"level={level!r} is no share between 0 and 1. Give 0.9 for a 90 % band.")
-        self.grid, self.mean, self.std = (np.asarray(each, np.float64) for each in (grid, mean, std))
-        self.level = float(level)
+        self.grid: Float64Array = np.asarray(grid, np.float64)
+        self.mean: Float64Array = np.asarray(mean, np.float64)
+        self.std: Float64Array = np.asarray(std, np.float64)
+        self.level: float = float(level)
         width = float(ndtri(0.5 + 0.5 * self.level)) * self.std
         self.low: Float64Array = self.mean - width
         self.high: Float64Array = self.mean + width
-        self.rows, self.targets, self.samples = (
-            None if each is None else np.asarray(each, np.float64) for each in (rows, targets, samples)
-        )
-        self.feature_name, self.target_name = feature_name, target_name
-        self.fixed, self.with_noise = fixed, with_noise
+        self.rows: Float64Array | None = None if rows is None else np.asarray(rows, np.float64)
+        self.targets: Float64Array | None = None if targets is None else np.asarray(targets, np.float64)
+        self.samples: Float64Array | None = None if samples is None else np.asarray(samples, np.float64)
+        self.feature_name: str = feature_name
+        self.target_name: str = target_name
+        self.fixed: str = fixed
+        self.with_noise: bool = with_noise
 
     @classmethod
     def from_estimator(
