@@ -190,8 +190,8 @@ def _of_table(model: BaseEstimator) -> Machines:
     share = float(inner.share_) if boosted is not None and isinstance(model, TabularRegressor) else 0.0
     machines = tuple(_machine((1.0 - share) * weight, each) for weight, each in members_of(inner))
     if isinstance(model, TabularRegressor):
-        maps = tuple((output.expected,) for output in model.target_.outputs)
-        return Machines(model, machines, maps, "of the target", boosted, share)
+        back = tuple((output.expected,) for output in model.target_.outputs)
+        return Machines(model, machines, back, "of the target", boosted, share)
     n_outputs = 1 if len(model.classes_) == 2 else len(model.classes_)
     calibration: Calibration = model.calibration_
     plain = replace(calibration, logistic=0.0, boosting=0.0)
@@ -202,9 +202,10 @@ def _of_table(model: BaseEstimator) -> Machines:
     def times(g: Float64Array) -> Float64Array:
         return calibration.logistic * g
 
-    groups = (log_odds, times)[: machines[0].predictor.n_outputs // n_outputs]
-    maps = ((*groups, _same) if boosted is not None else groups,) * n_outputs
-    return Machines(model, machines, maps, "log odds", boosted, calibration.boosting)
+    maps: tuple[Map, ...] = (log_odds, times)[: machines[0].predictor.n_outputs // n_outputs]
+    if boosted is not None:
+        maps = (*maps, _same)
+    return Machines(model, machines, (maps,) * n_outputs, "log odds", boosted, calibration.boosting)
 
 
 def _same(v: Float64Array) -> Float64Array:

@@ -11,9 +11,9 @@ from sklearn.exceptions import NotFittedError
 from gramian._typing import Float64Array, IntArray
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import (
-    COLOURS,
     INK,
     NOTE_SIZE,
+    ORANGE,
     QUIET,
     Axes,
     Display,
@@ -29,7 +29,7 @@ from gramian.ridge.cross_validation import KernelRidgeCV
 
 #: Colour of the chosen line, and the darkest and palest grey of the others: narrow kernels dark, wide ones
 #: pale.
-CHOSEN, DARK, PALE = COLOURS[1], 0.35, 0.75
+CHOSEN, DARK, PALE = ORANGE, 0.35, 0.75
 #: Number of ticks (degrees of freedom) on the upper axis.
 FREEDOMS = 5
 

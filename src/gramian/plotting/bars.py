@@ -15,9 +15,10 @@ from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.exceptions import InputError
 from gramian.explanation import Explanation, explain
 from gramian.plotting.canvas import (
-    COLOURS,
+    BLUE,
     INK,
     NOTE_SIZE,
+    ORANGE,
     Axes,
     Display,
     caption,
@@ -308,7 +309,7 @@ class ExplanationDisplay(Display):
 
 
 def _bars(ax: Axes, names: Sequence[str], values: Sequence[float] | Float64Array) -> None:
-    colours = [COLOURS[0] if value >= 0 else COLOURS[1] for value in values]
+    colours = [BLUE if value >= 0 else ORANGE for value in values]
     named_bars(ax, names, values, (f"{value:+.3g}" for value in values), colours=colours)
     ax.axvline(0.0, color=INK, linewidth=0.8, zorder=3)
     # Leave room for the numbers at the ends of the bars.
@@ -325,7 +326,7 @@ def named_bars(
     values: Sequence[float] | Array,
     texts: Iterable[str],
     *,
-    colours: str | list[str] = COLOURS[0],
+    colours: str | list[str] = BLUE,
     ends: Array | None = None,
 ) -> Any:
     """Draw bars, the first on top, with a name before and a text behind each; return the bars.

@@ -35,6 +35,7 @@ COLOURS = (
     "#3d1fad",  # indigo
     "#7a6670",  # grey
 )
+BLUE, ORANGE = COLOURS[:2]
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 #: Width of each mark in points, chosen by hand so that all marks look equally large.
 MARK_SIZES = (6.2, 5.8, 7.0, 5.6, 7.0, 7.8, 7.6, 7.0, 7.0, 10.0)
@@ -216,10 +217,8 @@ def scale_axis(
     getattr(ax, f"set_{which}lim")(limits)
     kinds = pyplot("gramian")
     decades = math.log10(limits[1] / limits[0]) if log else 0.0
-    if not log:
-        axis.set_major_locator(kinds.MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    elif decades < 0.75:
-        axis.set_major_locator(kinds.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    if decades < 0.75:
+        axis.set_major_locator(kinds.MaxNLocator(5 if log else 6, steps=[1, 2, 2.5, 5, 10]))
     else:
         subs = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0,)
         axis.set_major_locator(kinds.LogLocator(subs=subs, numticks=9))

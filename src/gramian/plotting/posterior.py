@@ -18,8 +18,9 @@ from gramian._typing import Array, Float64Array, RowsLike
 from gramian.data.formats.frames import frame_kind, maker_like
 from gramian.exceptions import InputError, did_you_mean
 from gramian.plotting.canvas import (
-    COLOURS,
+    BLUE,
     INK,
+    ORANGE,
     Axes,
     Display,
     caption,
@@ -29,7 +30,6 @@ from gramian.plotting.canvas import (
     scale_axis,
 )
 
-BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Up to this many rows have strong marks; more rows are drawn fainter. Chosen by hand.
 STRONG = 200
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, RandomState, RowsLike
+from gramian._typing import Float64Array, RandomState, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.features import FeatureMap
 from gramian.compression.storage import operator_of
@@ -26,8 +26,9 @@ from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows, bound
 from gramian.metric.input import Input
 from gramian.plotting.canvas import (
-    COLOURS,
+    BLUE,
     NOTE_SIZE,
+    ORANGE,
     QUIET,
     Axes,
     Display,
@@ -42,7 +43,6 @@ from gramian.plotting.canvas import (
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
-BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Colour of the line of K, wide and pale under the line of K̃.
 PALE = "#bdbdbd"
 #: Eigenvalues below this fraction of the largest, times the number of rows, are rounding and are not drawn.
@@ -158,11 +158,13 @@ class SpectrumDisplay(Display):
                 or bool(getattr(model, "diagonal", False)),
             )
             approximate, rank = operator.eigvalsh() / m, features.rank
-        penalties = _alphas(model) if alpha is None else np.array([positive_number("alpha", alpha)])
+        penalty = next(iter(model._evidence().penalty.values()), None)
+        if alpha is not None:
+            penalty = positive_number("alpha", alpha)
         return cls(
             la.eigvalsh(exact, overwrite_a=True, check_finite=False) / m,
             approximate,
-            alpha=None if penalties is None else penalties / n_all,
+            alpha=None if penalty is None else np.asarray(penalty, np.float64) / n_all,
             rank=rank,
             n_all=n_all,
             name=type(model).__name__,
@@ -245,12 +247,6 @@ def _opened(
     if isinstance(model.predictor_, ExactPredictor):
         return source, kernel, None
     return source, kernel, model.plan_.build(source, kernel, rng=rng, engine=Engine(1))
-
-
-def _alphas(model: BaseEstimator) -> Array | None:
-    """Return the penalties that a model was fitted with, or None."""
-    penalty = next(iter(model._evidence().penalty.values()), None)
-    return None if penalty is None else np.atleast_1d(np.asarray(penalty, np.float64))
 
 
 def _descending(values: ArrayLike) -> Float64Array:

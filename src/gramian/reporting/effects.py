@@ -81,7 +81,7 @@ def rows_to_inspect(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Ins
     """Return rows of X, by number, for inspection; None for rows without columns that can be changed."""
     if isinstance(model, TabularRegressor | TabularClassifier):
         with named_columns():
-            rows = EncodedRows(model.columns_, checked_table(model, X, reset=False)).take(numbers)
+            rows: Any = EncodedRows(model.columns_, checked_table(model, X, reset=False)).take(numbers)
         columns, importances = _columns_of_table(model, rows)
     else:
         source = None
@@ -105,9 +105,9 @@ def rows_to_inspect(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Ins
     classes = getattr(model, "classes_", None)
 
     def predict(changed: Array) -> Float64Array:
-        numeric, scaled = model, changed
-        if isinstance(model, TableServer):
-            numeric, scaled = model.model_, ArraySource(np.asarray(model.scaling_.apply(changed)))
+        table = isinstance(model, TableServer)
+        numeric = model.model_ if table else model
+        scaled = ArraySource(np.asarray(model.scaling_.apply(changed))) if table else changed
         ask = numeric.predict
         if classes is not None:
             ask = numeric.predict_proba if hasattr(numeric, "predict_proba") else numeric.decision_function
@@ -136,7 +136,7 @@ def explained(model: BaseEstimator, rows: Any, **options: Any) -> Explanation | 
         return None
 
 
-def _columns_of_table(model: BaseEstimator, rows: Array) -> tuple[list[InspectedColumn], list[float]]:
+def _columns_of_table(model: BaseEstimator, rows: Array) -> tuple[list[InspectedColumn], Any]:
     """Return the columns of a table that vary, from its encoded rows, and their importances."""
     columns, used, shares = model.columns_, list[InspectedColumn](), list[float]()
     means = {each.column: (place, each) for place, each in columns.levels if isinstance(each, LevelMeans)}
@@ -166,7 +166,7 @@ def of_effects(found: Inspected) -> Iterator[Picture]:
     """Yield the partial dependence of the most important columns: mean predictions, column set to a value."""
     for column in found.columns[:MOST_COLUMNS]:
         names = []
-        values = np.unique(column.values)
+        values: Array = np.unique(column.values)
         if column.categories:
             codes, counts = np.unique(column.values[column.values >= 0].astype(np.intp), return_counts=True)
             values = codes[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]

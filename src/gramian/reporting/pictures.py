@@ -20,14 +20,13 @@ from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
 from gramian.plotting.alpha_path import AlphaPathDisplay
 from gramian.plotting.bars import BAR, FRAME, ImportanceDisplay
-from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, name_axes, padded, scale_axis, text_of
+from gramian.plotting.canvas import BLUE, INK, NOTE_SIZE, ORANGE, name_axes, padded, scale_axis, text_of
 from gramian.reporting.document import Picture, axes, draw_svg
 from gramian.reporting.judging import CLASSIFICATION, Judgement, behind
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.spectra.kernel_pca import KernelPCA
 from gramian.summary import short
 
-BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Largest number of points in a scatter plot; bins of a histogram, and of probabilities; largest number of
 #: classes that a confusion matrix names. Chosen by hand.
 MOST_POINTS, BINS, PROBABILITY_BINS, NAMED_CLASSES = 4000, 40, 10, 20
@@ -260,7 +259,7 @@ def spectrum(stated: Evidence, seed: int) -> tuple[Float64Array, str, str] | Non
     core, kernel = stated.core, stated.kernel
     if core is not None and core.size <= MOST_EIGENVALUES:
         caption = f"The core couples {len(core.ranks):,} blocks."
-        return np.linalg.eigvalsh(core.to_dense())[::-1], "the core", caption
+        return np.asarray(np.linalg.eigvalsh(core.to_dense())[::-1], np.float64), "the core", caption
     # A transformer without landmarks has none.
     points: Any = max(stated.points, key=lambda points: points.shape[0], default=None)
     if points is None or points.shape[0] < 2 or kernel is None or isinstance(kernel, Precomputed):
@@ -269,7 +268,8 @@ def spectrum(stated: Evidence, seed: int) -> tuple[Float64Array, str, str] | Non
     gram = np.asarray(kernel(dense(points[np.sort(chosen)], np.float64), dtype=np.float64))
     some = f"{len(chosen):,} of the " * (len(chosen) < points.shape[0])
     caption = f"Kernel matrix of {some}{points.shape[0]:,} landmarks of the largest node."
-    return np.linalg.eigvalsh(gram)[::-1], "the kernel on the landmarks", caption
+    values = np.asarray(np.linalg.eigvalsh(gram)[::-1], np.float64)
+    return values, "the kernel on the landmarks", caption
 
 
 def of_phases(plan: Plan) -> Iterator[Picture]:
