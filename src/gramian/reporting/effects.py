@@ -97,11 +97,12 @@ def rows_to_inspect(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Ins
         importances = getattr(model, "feature_importances_", None)
         if importances is None:
             # The mean absolute contribution of each column, or else the order of the columns.
-            found = None
-            if d <= MOST_RANKED:
-                found = explained(model, rows[:RANKED_ROWS], n_points=1, X_train=rows)
-            known = found is not None and found.columns is not None
-            importances = np.abs(found.columns).mean(axis=0) if known else np.arange(d, 0, -1.0)
+            importances = np.arange(d, 0, -1.0)
+            found = (
+                explained(model, rows[:RANKED_ROWS], n_points=1, X_train=rows) if d <= MOST_RANKED else None
+            )
+            if found is not None and found.columns is not None:
+                importances = np.abs(found.columns).mean(axis=0)
     classes = getattr(model, "classes_", None)
 
     def predict(changed: Array) -> Float64Array:
