@@ -7,8 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from gramian.plotting.canvas import COLOURS, FAINT, INK, NOTE_SIZE, QUIET, caption, name_axes, tidy
-from gramian.plotting.scales import scale_axis
+from gramian.plotting.canvas import (
+    COLOURS,
+    FAINT,
+    INK,
+    NOTE_SIZE,
+    QUIET,
+    caption,
+    name_axes,
+    scale_axis,
+    tidy,
+)
 from suite.pictures import save
 from suite.summary import ratio
 from suite.table_methods import BEST, FAST, INSTANT, OURS, REFERENCE, TABLE_METHODS

@@ -31,8 +31,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import GramianError, InputError, MissingPackageError
 from gramian.fast.cost import seconds_per_row
-from gramian.reporting.document import Section, code, document
-from gramian.reporting.drawing import Picture, axes, draw_svg
+from gramian.reporting.document import Picture, Section, axes, code, document, draw_svg
 
 #: Least --rows; most flats; fraction of the flats and of the digits that is kept as new.
 LEAST_ROWS, MOST_FLATS, NEW = 500, 5_000, 0.2

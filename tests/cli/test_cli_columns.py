@@ -21,7 +21,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from gramian.cli.app import app
-from gramian.reporting.scores import scores, trivial
+from gramian.reporting.judging import scores, trivial
 
 RNG = np.random.default_rng(0)
 N = 80

@@ -11,7 +11,7 @@ from html_page import Page
 
 from gramian import demo
 from gramian.exceptions import GramianError, InputError, MissingPackageError
-from gramian.reporting.drawing import Picture
+from gramian.reporting.document import Picture
 
 pytest.importorskip("matplotlib").use("Agg")
 

@@ -12,7 +12,8 @@ from sklearn.exceptions import NotFittedError
 import gramian as gm
 from gramian.data.source import ArraySource
 from gramian.exceptions import InputError, MissingPackageError
-from gramian.plotting import TITLES, GramDisplay, colour_range, error_texts
+from gramian.plotting import GramDisplay
+from gramian.plotting.gram import TITLES, colour_range, error_text
 
 pytest.importorskip("matplotlib").use("Agg")
 from matplotlib import pyplot as plt
@@ -159,8 +160,8 @@ def test_without_matplotlib(meka, X, monkeypatch):
 
 
 def test_error_texts_fit_a_cell():
-    texts = error_texts(np.array([[0.0, 0.0123, 0.99949, 0.9996, 12.3], [4e-4, 6e-4, 2e-9, 0.5, np.inf]]))
-    assert texts == [["0", ".012", ".999", "1", "12"], ["4e-04", ".001", "2e-09", ".500", "inf"]]
+    texts = list(map(error_text, (0.0, 0.0123, 0.99949, 0.9996, 12.3, 4e-4, 6e-4, 2e-9, 0.5, np.inf)))
+    assert texts == ["0", ".012", ".999", "1", "12", "4e-04", ".001", "2e-09", ".500", "inf"]
 
 
 def test_colour_range():

@@ -31,7 +31,8 @@ def gram(X):
 
 
 def texts(ax):
-    return [text.get_text() for text in ax.texts] + [ax.get_title(loc="left")]
+    legend = [] if ax.get_legend() is None else ax.get_legend().get_texts()
+    return [text.get_text() for text in (*ax.texts, *legend)] + [ax.get_title(loc="left")]
 
 
 @pytest.mark.parametrize("diagonal", [False, True])

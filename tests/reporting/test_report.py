@@ -17,8 +17,7 @@ import gramian as gm
 pytest.importorskip("matplotlib")
 pd = pytest.importorskip("pandas")
 
-from gramian.reporting.effects import segments
-from gramian.reporting.inspected import rows_to_inspect
+from gramian.reporting.effects import rows_to_inspect, segments
 from gramian.reporting.writing import _judge
 
 RNG = np.random.default_rng(0)

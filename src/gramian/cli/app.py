@@ -30,7 +30,7 @@ from gramian.cli.options import (
     TrainFile,
     taking,
 )
-from gramian.cli.outcome import Clock, number
+from gramian.cli.outcome import Clock
 from gramian.cli.outputs import files_of, refuse_output_over_input
 from gramian.cli.pipes import data_output, readable
 from gramian.cli.prediction import predict_file
@@ -41,10 +41,10 @@ from gramian.data.stored_table import StoredTable
 from gramian.data.writing import check_writable
 from gramian.exceptions import InputError
 from gramian.model_file import describe, load, save
-from gramian.reporting.drawing import check_drawing
-from gramian.reporting.judging import judge
-from gramian.reporting.model_page import judged_facts, page, summary_of_file
+from gramian.plotting.canvas import pyplot
+from gramian.reporting.judging import judge, number
 from gramian.reporting.pictures import pictures_of
+from gramian.reporting.writing import page, summary_of_file
 
 app = typer.Typer(
     name="gramian",
@@ -204,7 +204,7 @@ def report(
     """Print what a model file holds and how good the model is; --html writes it as a page with pictures."""
     with report_errors(traceback), readable(data) if data is not None else nullcontext() as data:
         if html is not None:
-            check_drawing()
+            pyplot("gramian report")  # raise before the work if it is missing
         refuse_output_over_input("--html", html, model_file, *files_of(data, target))
         if target is not None and data is None:
             raise InputError("--target names a column of --data. Pass --data FILE too.")
@@ -219,7 +219,7 @@ def report(
                     f"{data} has no column {target!r}. Pass --target with the column of the true values."
                 )
             judged = judge(model, rows, None if rows.target is None else all_targets(rows), seed=seed)
-        print_summary(summary_of_file(model, header), [] if judged is None else judged_facts(judged))
+        print_summary(summary_of_file(model, header), [] if judged is None else judged.facts())
         if html is not None:
             pictures = list(pictures_of(model, judged, seed=seed))
             text = page(model_file, model, header, pictures, judged, data)

@@ -33,7 +33,6 @@ from gramian._files import complete_file
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.cli.opening import Opened, all_targets, training_rows
 from gramian.cli.options import CellOptions, Memory, Seed, Target, Threads, Traceback, TrainFile, taking
-from gramian.cli.outcome import number
 from gramian.cli.outputs import files_of, refuse_output_over_input
 from gramian.cli.pipes import readable
 from gramian.cli.report import print_summary, report_errors, say, show_steps
@@ -44,8 +43,8 @@ from gramian.data.file_formats import file_format
 from gramian.data.stored_table import StoredTable
 from gramian.data.tables import TableSource, as_table
 from gramian.exceptions import InputError
+from gramian.reporting.judging import CLASSIFICATION, number
 from gramian.reporting.rows import all_rows
-from gramian.reporting.scores import CLASSIFICATION
 from gramian.summary import Grid, Summary
 from gramian.tables import TableColumns
 from gramian.tables.classifier import TabularClassifier

@@ -6,11 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from gramian._typing import Array, IntArray
 from gramian.compression.plan import Plan
-from gramian.reporting.scores import scores, trivial
+from gramian.reporting.judging import score_text, scores, trivial
 
 
 @dataclass
@@ -51,14 +49,8 @@ class Outcome:
         """The held-out scores as a note for the model file; empty if nothing was held out."""
         if not self.scores:
             return ""
-        texts = ", ".join(f"{name} {number(value)}" for name, value in self.scores.items())
         when = "before the fit to all rows" if self.on_all_rows else "on which the model was not fitted"
-        return f"{texts} on {self.n_held:,} rows{self.how_held}, {when}"
-
-
-def number(value: float) -> str:
-    """Return a number with four significant figures as text."""
-    return "not defined" if np.isnan(value) else f"{value:.4g}"
+        return f"{score_text(self.scores)} on {self.n_held:,} rows{self.how_held}, {when}"
 
 
 class Clock:

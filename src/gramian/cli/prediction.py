@@ -15,8 +15,8 @@ from gramian.data.arrow import column_writer
 from gramian.data.stored_table import StoredTable
 from gramian.data.writing import prediction_file
 from gramian.exceptions import InputError
+from gramian.reporting.judging import CLASSIFICATION, REGRESSION, scores
 from gramian.reporting.rows import blocks
-from gramian.reporting.scores import CLASSIFICATION, REGRESSION, scores
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

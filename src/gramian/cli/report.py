@@ -13,10 +13,11 @@ import typer
 from rich.console import Console
 
 from gramian._budget import format_bytes
-from gramian.cli.outcome import Outcome, number
+from gramian.cli.outcome import Outcome
 from gramian.cli.pipes import without_copies
 from gramian.cli.wording import in_options
 from gramian.exceptions import GramianError, listed, printable
+from gramian.reporting.judging import score_facts, score_text
 from gramian.summary import Summary
 from gramian.summary.terminal import facts_table, renderable
 
@@ -76,9 +77,8 @@ def print_outcome(outcome: Outcome, out: Path, memory: int) -> None:
     ]
     if outcome.scores:
         facts.append(("held out", f"{outcome.n_held:,} rows{outcome.how_held}"))
-        for name, value in outcome.scores.items():
-            simple = "mean" if outcome.task == "regression" else "most frequent class"
-            facts.append((f"  {name}", f"{number(value)} ({simple}: {number(outcome.baseline[name])})"))
+        found = score_facts(outcome.task, outcome.scores, outcome.baseline)
+        facts += [(f"  {name}", text) for name, text in found]
     plan = outcome.plan
     if plan is not None:
         many = memory // plan.memory_budget
@@ -124,5 +124,4 @@ def print_summary(summary: Summary, judged: Sequence[tuple[str, str]] = ()) -> N
 
 def print_scores(scores: dict[str, Any], n_rows: int, target: str) -> None:
     """Print the scores of predictions for a file that has the target."""
-    text = ", ".join(f"{name} {number(value)}" for name, value in scores.items())
-    say(f"Score on the {n_rows:,} values of {target!r} in the file: {text}")
+    say(f"Score on the {n_rows:,} values of {target!r} in the file: {score_text(scores)}")

@@ -21,7 +21,7 @@ from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exact.exact import Exact
 from gramian.exceptions import BudgetError
 from gramian.metric.metric import Metric
-from gramian.reporting.scores import REGRESSION
+from gramian.reporting.judging import REGRESSION
 from gramian.ridge.planning import plan_ridge
 from gramian.tables import EncodedRows, Scaling, TableColumns
 from gramian.tables.base import SEARCH_MEMORY

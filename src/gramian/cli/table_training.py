@@ -19,8 +19,8 @@ from gramian.cli.settings import TrainingOptions
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.data.stored_table import StoredTable
 from gramian.exceptions import AccuracyWarning, InputError, shortened, user_level
+from gramian.reporting.judging import REGRESSION
 from gramian.reporting.rows import take_rows
-from gramian.reporting.scores import REGRESSION
 from gramian.tables import TableColumns
 from gramian.tables.classifier import TabularClassifier
 from gramian.tables.holdout import HoldOut

@@ -11,7 +11,7 @@ from gramian.data.cells import is_code
 from gramian.data.missing import MARKERS
 from gramian.data.written import written_advice
 from gramian.exceptions import InputError, quoted
-from gramian.reporting.scores import CLASSIFICATION, REGRESSION
+from gramian.reporting.judging import CLASSIFICATION, REGRESSION
 from gramian.tables.holdout import HoldOut
 
 #: Whole numbers with at most this many distinct values are treated as classes. Chosen by hand.

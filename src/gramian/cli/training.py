@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.cli.opening import all_targets
-from gramian.cli.outcome import Clock, Outcome, number
+from gramian.cli.outcome import Clock, Outcome
 from gramian.cli.settings import TrainingOptions
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.compression.plan import Plan
@@ -30,9 +30,8 @@ from gramian.exceptions import InputError
 from gramian.kernels import Kernel, Polynomial
 from gramian.kernels.columns import dense
 from gramian.kernels.resolve import BY_NAME, WITHOUT_GAMMA, resolve_kernel
-from gramian.reporting.judging import named_columns
+from gramian.reporting.judging import CLASSIFICATION, REGRESSION, named_columns, number, score_of
 from gramian.reporting.rows import by_blocks, take_rows
-from gramian.reporting.scores import CLASSIFICATION, REGRESSION, score_of
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Split, search
 

@@ -14,7 +14,7 @@ from gramian.compression.residual import Residual
 from gramian.compression.spectral_error import SpectralError, spectral_error
 from gramian.operators.block import BlockOperator
 from gramian.operators.diagonal import DiagonalPlus
-from gramian.summary import Grid, Shown, Summary, spread_grid
+from gramian.summary import Grid, Shown, Summary, aligned, spread_grid
 
 #: Number of worst blocks in the printed table. Chosen by hand.
 WORST = 5
@@ -80,18 +80,20 @@ class Report(Shown):
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the lines of the table as pairs of a name and a text."""
+        extras = ", coupled by a core" * self.coupled + ", diagonal stored" * self.stored_diagonal
         table = [
             ("method", self.method),
             ("rows", f"{self.n_rows:,}"),
-            ("rank", f"{self.rank:,} ({', '.join(map(_ranks, self.levels))}{self._extras()})"),
+            ("rank", f"{self.rank:,} ({', '.join(map(_ranks, self.levels))}{extras})"),
             (
                 "memory",
                 f"{format_bytes(self.nbytes)} in {self.dtype}, {self.nbytes / self.dense_bytes:.2g} of "
                 f"K's {format_bytes(self.dense_bytes)}",
             ),
         ]
-        if self.frobenius is not None:
-            table.append(("Frobenius error", f"{_interval(self.frobenius)} of ‖K‖_F"))
+        if (error := self.frobenius) is not None:
+            ends = f", 95 % within {error.low:.3g} and {error.high:.3g}," if error.low != error.high else ""
+            table.append(("Frobenius error", f"{error:.3g}{ends} of ‖K‖_F"))
         if self.spectral is not None:
             table.append(("spectral error", _spectral(self.spectral)))
         if self.trace is not None:
@@ -105,9 +107,7 @@ class Report(Shown):
         return table + [(name, f"{value:.4g}") for name, value in self.notes.items()]
 
     def __str__(self) -> str:
-        table = self.rows()
-        width = max(len(name) for name, _ in table)
-        return "\n".join([*(f"{name:{width}}  {text}" for name, text in table), self.judgement])
+        return "\n".join([*aligned(self.rows()), self.judgement])
 
     def summary(self) -> Summary:
         """Return table and verdict, with the ranks of the levels and a list of blocks."""
@@ -153,9 +153,6 @@ class Report(Shown):
             return f"{on}, off it {1.0 - self.diagonal:.0%}"
         rest, between = max(self.inside - self.diagonal, 0.0), max(1.0 - self.inside, 0.0)
         return f"{on}, rest of the diagonal blocks {rest:.0%}, between blocks {between:.0%}"
-
-    def _extras(self) -> str:
-        return ", coupled by a core" * self.coupled + ", diagonal stored" * self.stored_diagonal
 
 
 def report_sizes(method: str, features: FeatureMap, operator: BlockOperator | DiagonalPlus) -> Report:
@@ -226,12 +223,6 @@ def _ranks(level: tuple[int, ...]) -> str:
         return str(level[0])
     least, most = min(level), max(level)
     return f"{len(level)} blocks of {least}" + (f" to {most}" if most > least else "")
-
-
-def _interval(error: ErrorEstimate) -> str:
-    if error.low == error.high:
-        return f"{error:.3g}"
-    return f"{error:.3g}, 95 % within {error.low:.3g} and {error.high:.3g},"
 
 
 def _spectral(error: SpectralError) -> str:

@@ -21,8 +21,6 @@ from gramian.summary import Grid, Summary, round_decimals, short, spread_grid
 
 #: Classes that are named.
 MOST_CLASSES = 10
-#: Lines of a report that a summary says otherwise.
-SAID_ELSEWHERE = ("method", "rows")
 Fact = tuple[str, str]
 
 
@@ -75,15 +73,16 @@ class Evidence:
         """Yield sizes, memory, scores and the solver's evidence; with ``spent`` budget and seconds."""
         if self.plan is not None:
             yield "method", self.plan.title
-        yield from self._sizes() if self.report is None else self._reported(self.report)
+        if self.report is None:
+            yield from self._sizes()
+        else:
+            _, _, *facts = self.report.rows()  # its method and rows are said already
+            yield from facts
+            yield "error", "not measured: report(X) estimates it with its interval, and says where it is"
         yield from ((name, number(value, 5)) for name, value in self.scores.items())
         yield from self.solver
         if self.plan is not None and spent:
             yield from self.plan.spent()
-
-    def _reported(self, report: Report) -> Iterator[Fact]:
-        yield from (fact for fact in report.rows() if fact[0] not in SAID_ELSEWHERE)
-        yield "error", "not measured: report(X) estimates it with its interval, and says where it is"
 
     def _sizes(self) -> Iterator[Fact]:
         if self.blocks:

@@ -16,9 +16,10 @@ from gramian.exceptions import InputError
 from gramian.explanation.machines import Machines
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import StoredRows
-from gramian.tables import TableColumns
+from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.column import LevelMeans
 from gramian.tables.importance.permutation import column_places
+from gramian.tables.input import checked_table
 from gramian.tables.serving import TableServer
 
 #: Numbers of the rows that are predicted at a time, and most of these rows. Chosen by hand.
@@ -35,17 +36,12 @@ def contributions(
     row, memory a block of rows and the answer.
     """
     model, table = machines.model, isinstance(machines.model, TableServer)
-    source: RowSource = machines.encoded(X) if table else machines.read(X)
+    source = _encoded(model, X) if table else machines.read(X)
     if isinstance(source, StoredRows):
         return None, ()
     if table:
         names, places = model.columns_.column_names, column_places(model.columns_)
-        known = None if X_train is None else machines.encoded(X_train)
-        reference = table_reference(model.columns_, known)
-
-        def ready(rows: Array) -> RowSource:
-            return ArraySource(np.asarray(model.scaling_.apply(rows)))
-
+        reference = table_reference(model.columns_, None if X_train is None else _encoded(model, X_train))
     else:
         d = source.shape[1]
         named = getattr(model, "feature_names_in_", None)
@@ -57,11 +53,9 @@ def contributions(
             thin = sp.issparse(source.rows(slice(0, 1)))
             reference = np.zeros(d) if thin else _known_mean(machines)
 
-        def ready(rows: Array) -> RowSource:
-            return ArraySource(rows)
-
     def predict(rows: Array, numbers: IntArray) -> Float64Array:
-        found = machines.predictions(*machines.values(ready(rows)))
+        scaled = ArraySource(np.asarray(model.scaling_.apply(rows)) if table else rows)
+        found = machines.predictions(machines.values(scaled)[0])
         return signs[numbers] * found[np.arange(len(rows)), outputs[numbers]]
 
     out = np.zeros((int(source.shape[0]), len(places)))
@@ -92,6 +86,11 @@ def _occluded(
             copies[k, places[column]] = reference[places[column]]
         out[i[part], j[part]] = whole[i[part]] - predict(copies, first + i[part])
     return out
+
+
+def _encoded(model: TableServer, X: RowsLike) -> RowSource:
+    """Return the rows of a table as numbers, not scaled."""
+    return EncodedRows(model.columns_, checked_table(model, X, reset=False))
 
 
 def table_reference(columns: TableColumns, known: RowSource | None) -> Float64Array:

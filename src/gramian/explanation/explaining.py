@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from gramian._checks import flag, one_of, whole_number
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
-from gramian.data.source import RowSource
+from gramian.data.source import RowSource, row_blocks
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.explanation.columns import contributions
 from gramian.explanation.machines import Machines, explained_outputs, machines_of
-from gramian.explanation.nearest import nearest_rows
 from gramian.explanation.value import LANDMARKS, ROWS, Explanation, largest
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
+from gramian.kernels.columns import dense
+from gramian.kernels.input_gradient import squared_distances
+from gramian.kernels.precomputed import StoredRows
 
 #: How points are ranked.
 SHARE, SIMILARITY = BYS = ("share", "similarity")
-#: Rows explained at a time, and numbers of their shares in all training rows. Chosen by hand.
-BLOCK_ROWS, BLOCK_NUMBERS = 1024, 1 << 22
+#: Rows explained at a time, numbers of their shares in all training rows, and rows compared with landmarks at
+#: a time. Chosen by hand.
+BLOCK_ROWS, BLOCK_NUMBERS, NEAR_ROWS = 1024, 1 << 22, 4096
 
 
 def explain(
@@ -103,33 +101,34 @@ def explain(
     values, boosted = machines.values(source)
     if not np.isfinite(values).all():
         raise InputError("predictions of X overflow, so there is nothing to explain. Scale the columns.")
-    predictions = machines.predictions(values, boosted)
+    predictions = machines.predictions(values)
     outputs, signs, labels = explained_outputs(model, predictions, output)
     n = len(outputs)
-    base, factors, other = np.zeros(n), np.zeros((n, len(machines.maps(0)))), np.zeros(n)
+    base, factors, other = np.zeros(n), np.zeros(values.shape[:2]), np.zeros(n)
     for o in np.unique(outputs):
         own = outputs == o
         base[own], factors[own], other[own] = machines.factors(int(o), values[own], boosted[own])
     factors *= signs[:, None]
     base, other = signs * base, signs * other
-    shares = _Shares(machines, count, by, outputs, factors)
-    shares.add_all(source)
+    kind, (points, similarities, weights, shares) = _largest_shares(
+        machines, source, count, by, outputs, factors
+    )
     explained = signs * predictions[np.arange(n), outputs]
     chosen = explained_columns = None
     names: tuple[str, ...] = ()
-    if X_train is not None and shares.kind == LANDMARKS:
-        chosen = nearest_rows(machines, shares.points, machines.read(X_train))
+    if X_train is not None and kind == LANDMARKS:
+        chosen = nearest_rows(machines, points, machines.read(X_train))
     if with_columns:
         explained_columns, names = contributions(machines, X, X_train, outputs, signs)
     return Explanation(
         explained,
         base,
-        shares.kind,
-        shares.points,
-        shares.similarities,
-        shares.weights,
-        shares.shares,
-        explained - base - other - shares.shares.sum(axis=1),
+        kind,
+        points,
+        similarities,
+        weights,
+        shares,
+        explained - base - other - shares.sum(axis=1),
         other,
         chosen,
         explained_columns,
@@ -140,83 +139,77 @@ def explain(
     )
 
 
-class _Shares:
-    """Collector of the largest shares of each row."""
-
-    def __init__(
-        self, machines: Machines, count: int, by: str, outputs: IntArray, factors: Float64Array
-    ) -> None:
-        self._machines, self._by, self._outputs, self._factors = machines, by, outputs, factors
-        predictors = [each.predictor for each in machines.machines]
-        sizes = {each.n_points for each in predictors}
-        exact = all(isinstance(each, ExactPredictor) for each in predictors)
-        #: Exact members of a mean share their training rows.
-        self._together = exact and len(sizes) == 1
-        self.kind = ROWS if self._together else LANDMARKS
-        total = sizes.pop() if self._together else sum(each.n_points for each in predictors)
-        n, k = len(outputs), min(count, total)
-        self.points = np.zeros((n, k), np.intp)
-        self.similarities, self.weights, self.shares = (np.zeros((n, k)) for _ in range(3))
-
-    def add_all(self, source: RowSource) -> None:
-        """Find the largest shares of all rows, block by block."""
-        height = BLOCK_ROWS
-        if self._together:
-            total = self._machines.machines[0].predictor.n_points
-            height = int(np.clip(BLOCK_NUMBERS // max(1, total), 1, BLOCK_ROWS))
-        for where in row_slices(int(source.shape[0]), height):
-            if self._together:
-                self._add_rows(source, where)
-            else:
-                self._add_landmarks(source, where)
-
-    def _add_rows(self, source: RowSource, where: slice) -> None:
-        """Add up the shares of each training row over the machines, and keep the largest."""
-        shape = where.stop - where.start, self._machines.machines[0].predictor.n_points
-        alike, weights, shares = (np.zeros(shape) for _ in range(3))
-        mass = sum(each.weight for each in self._machines.machines)
-        for each in self._machines.machines:
-            for terms in each.on(source).terms(each.rows(source).rows(where), each.engine):
-                c = each.weight * self._coefficients(terms.weights, where.start + terms.rows)
-                weights[terms.rows] += c
-                shares[terms.rows] += terms.values * c
-                alike[terms.rows] += (each.weight / mass) * terms.values
-        points = np.broadcast_to(np.arange(shape[1]), shape)
-        self._keep(where, points, alike, weights, shares)
-
-    def _add_landmarks(self, source: RowSource, where: slice) -> None:
-        """Keep the largest of the shares of all landmarks on each row's paths."""
-        n, k = where.stop - where.start, self.points.shape[1]
-        found: list[tuple[Array, ...]] = []
-        start = 0
-        for each in self._machines.machines:
-            predictor = each.on(source)
-            kept = tuple(np.zeros((n, k), dtype) for dtype in (np.intp, float, float, float))
-            for terms in predictor.terms(each.rows(source).rows(where), each.engine):
-                c = each.weight * self._coefficients(terms.weights, where.start + terms.rows)
+def _largest_shares(
+    machines: Machines, source: RowSource, count: int, by: str, outputs: IntArray, factors: Float64Array
+) -> tuple[str, tuple[Array, ...]]:
+    """Return what points are, and the numbers, similarities, weights and shares (n, k) of the largest."""
+    sizes = [each.predictor.n_points for each in machines.machines]
+    exact = all(isinstance(each.predictor, ExactPredictor) for each in machines.machines)
+    # Exact members of a mean share their training rows.
+    together = exact and len(set(sizes)) == 1
+    n, width, mass = len(outputs), len(machines.maps), sum(each.weight for each in machines.machines)
+    k = min(count, sizes[0] if together else sum(sizes))
+    height = int(np.clip(BLOCK_NUMBERS // max(1, sizes[0]), 1, BLOCK_ROWS)) if together else BLOCK_ROWS
+    found = _zeros((n, k))
+    for where in row_slices(n, height):
+        kept = _zeros((where.stop - where.start, sizes[0] if together else k * len(sizes)))
+        if together:
+            kept[0][:] = np.arange(sizes[0])
+        for j, each in enumerate(machines.machines):
+            for terms in each.terms(source, where):
+                weights, rows = np.asarray(terms.weights, np.float64).T, where.start + terms.rows
+                c = np.zeros((len(rows), weights.shape[1]))
+                for g in range(len(weights) // width):
+                    c += factors[rows, g, None] * weights[g * width + outputs[rows]]
+                c *= each.weight
                 shares = terms.values * c
-                ranked: Array = shares if self._by == SHARE else terms.values
-                best = largest(ranked, min(k, shares.shape[1]))
-                place = np.ix_(terms.rows, np.arange(best.shape[1]))
-                kept[0][place] = start + terms.points[best]
+                if together:
+                    for out, more in zip(
+                        kept[1:], (each.weight / mass * terms.values, c, shares), strict=True
+                    ):
+                        out[terms.rows] += more
+                    continue
+                best = largest(shares if by == SHARE else terms.values, min(k, shares.shape[1]))
+                place = np.ix_(terms.rows, j * k + np.arange(best.shape[1]))
+                kept[0][place] = sum(sizes[:j]) + terms.points[best]
                 for out, whole in zip(kept[1:], (terms.values, c, shares), strict=True):
                     out[place] = np.take_along_axis(whole, best, 1)
-            found.append(kept)
-            start += predictor.n_points
-        self._keep(where, *(np.hstack([one[j] for one in found]) for j in range(4)))
-
-    def _keep(self, where: slice, points: Array, alike: Array, weights: Array, shares: Array) -> None:
-        """Keep the best of the given points for a block of rows."""
-        best = largest(np.asarray(shares if self._by == SHARE else alike), self.points.shape[1])
-        into = self.points, self.similarities, self.weights, self.shares
-        for out, whole in zip(into, (points, alike, weights, shares), strict=True):
+        best = largest(kept[3 if by == SHARE else 1], k)
+        for out, whole in zip(found, kept, strict=True):
             out[where] = np.take_along_axis(whole, best, 1)
+    return ROWS if together else LANDMARKS, found
 
-    def _coefficients(self, weights: Any, rows: IntArray) -> Float64Array:
-        """Return the coefficient of each point in the explained number of each row, (rows, points)."""
-        width = self._machines.n_outputs
-        total = np.zeros((len(rows), len(weights)))
-        for g in range(self._factors.shape[1]):
-            columns = g * width + self._outputs[rows]
-            total += self._factors[rows, g, None] * np.asarray(weights, np.float64).T[columns]
-        return total
+
+def _zeros(shape: tuple[int, int]) -> tuple[Array, ...]:
+    """Return zeros for numbers of points, similarities, weights and shares."""
+    return np.zeros(shape, np.intp), np.zeros(shape), np.zeros(shape), np.zeros(shape)
+
+
+def nearest_rows(machines: Machines, points: IntArray, source: RowSource) -> IntArray:
+    """Return for each landmark's number the number of the row of the source that is nearest to it.
+
+    Distances are Euclidean, between rows as the kernel takes them. Time O(rows · landmarks named · d).
+    """
+    if isinstance(source, StoredRows):
+        raise InputError(
+            "X_train finds the rows nearest to landmarks; with kernel='precomputed' there are no features to "
+            "measure distances in. Leave X_train out."
+        )
+    out, start = np.zeros(points.shape, np.intp), 0
+    for each in machines.machines:
+        count = each.predictor.n_points
+        own = (points >= start) & (points < start + count)
+        numbers = np.unique(points[own]) - start
+        if len(numbers):
+            Z = np.concatenate([dense(each.predictor.point(int(j)), np.float64) for j in numbers])
+            center = Z.mean(axis=0)
+            least, found = np.full(len(Z), np.inf), np.zeros(len(Z), np.intp)
+            for where, rows in row_blocks(each.input.over(source), NEAR_ROWS):
+                square = squared_distances(dense(rows, np.float64) - center, Z - center)
+                best = square.argmin(axis=0)
+                size = square[best, np.arange(len(Z))]
+                nearer = size < least
+                least[nearer], found[nearer] = size[nearer], where.start + best[nearer]
+            out[own] = found[np.searchsorted(numbers, points[own] - start)]
+        start += count
+    return out

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.predictor import Predictor
+from gramian.compression.terms import KernelTerms
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, class_labels
@@ -24,15 +27,9 @@ from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels.precomputed import bound
 from gramian.metric.input import Input
-from gramian.tables import EncodedRows
-from gramian.tables.input import checked_table
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import Boosted, RidgeMean, members_of
 from gramian.tables.serving import TableServer, encoded_rows
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
 
 #: A map of numbers, elementwise.
 Map = Callable[[Float64Array], Float64Array]
@@ -50,38 +47,32 @@ class Machine:
     intercept: Float64Array
     engine: Engine
 
-    def rows(self, source: RowSource) -> RowSource:
-        """Return rows as the kernel takes them."""
-        return self.input.over(source)
-
-    def on(self, source: RowSource) -> Predictor | ExactPredictor:
-        """Return the predictor for these rows: with their values, where they are precomputed."""
-        return bound(self.predictor, source)
-
     def values(self, source: RowSource) -> Float64Array:
         """Return the weighted values of all rows, (n, outputs)."""
-        made = self.rows(source)
-        blocks = self.on(source).blocks(made, engine=self.engine, chunk_rows=PREDICT_ROWS)
-        found = [values for _, values in blocks]
-        return self.weight * (np.concatenate(found) + self.intercept)
+        rows, predictor = self.input.over(source), bound(self.predictor, source)
+        blocks = predictor.blocks(rows, engine=self.engine, chunk_rows=PREDICT_ROWS)
+        return self.weight * (np.concatenate([values for _, values in blocks]) + self.intercept)
+
+    def terms(self, source: RowSource, where: slice) -> Iterator[KernelTerms]:
+        """Yield k(x, z_j) and c_j for a slice of the rows."""
+        return bound(self.predictor, source).terms(self.input.over(source).rows(where), self.engine)
 
 
 @dataclass(frozen=True)
 class Machines:
     """A fitted model as a sum of kernel machines and a map of its values.
 
-    Its prediction of output o is Σ_g maps(o)[g](v_{g, o}) + others_o: v has one or two groups of as many
-    columns as there are outputs (the second, of a classifier of tables, holds log odds of logistic models).
+    Its prediction of output o is Σ_g maps[o][g](v_{g, o}), where the machines give the first groups of
+    values v: one, or for a classifier of tables a second with log odds of logistic models. Boosted values,
+    times ``boosting``, are added to the last group, which for classes is one of their own.
     """
 
     model: Any
     machines: tuple[Machine, ...]
-    n_outputs: int
-    maps: Callable[[int], tuple[Map, ...]]
+    maps: tuple[tuple[Map, ...], ...]
     unit: str
     boosted: Boosted | None = None
-    boosting: float = 0.0  #: weight of the boosted values in the number that the first map takes
-    beside: float = 0.0  #: weight of the boosted values as a term of the prediction
+    boosting: float = 0.0
 
     def read(self, X: RowsLike) -> RowSource:
         """Return a user's rows as the machines take them: of a table encoded and scaled."""
@@ -89,34 +80,29 @@ class Machines:
             return encoded_rows(self.model, X)
         return read_rows(self.model, X)
 
-    def encoded(self, X: RowsLike) -> EncodedRows:
-        """Return the rows of a table as numbers, not scaled."""
-        return EncodedRows(self.model.columns_, checked_table(self.model, X, reset=False))
-
-    @property
-    def intercept(self) -> Float64Array:
-        """Sum of the weighted intercepts, (groups · outputs,)."""
-        return np.asarray(sum(each.weight * np.asarray(each.intercept) for each in self.machines))
-
     def values(self, source: RowSource) -> tuple[Float64Array, Float64Array]:
-        """Return the sums of the machines' values (n, groups · outputs), and the boosted values."""
+        """Return the values (n, groups, outputs), and the boosted part in the last group (n, outputs)."""
         total = self.machines[0].values(source)
         for each in self.machines[1:]:
             total += each.values(source)
-        if self.boosted is None:
-            return total, np.zeros((len(total), self.n_outputs))
-        return total, self.boosted.of(source)
+        boosted = np.zeros((len(total), len(self.maps)))
+        if self.boosted is not None:
+            boosted = self.boosting * self.boosted.of(source)
+        values = self._grouped(total)
+        values[:, -1] += boosted
+        return values, boosted
 
-    def predictions(self, values: Float64Array, boosted: Float64Array) -> Float64Array:
+    def _grouped(self, total: Float64Array) -> Float64Array:
+        """Return sums of the machines (n, columns) as groups (n, groups, outputs)."""
+        values = np.zeros((len(total), len(self.maps[0]) * len(self.maps)))
+        values[:, : total.shape[1]] = total
+        return values.reshape(len(total), len(self.maps[0]), len(self.maps))
+
+    def predictions(self, values: Float64Array) -> Float64Array:
         """Return the number that is explained of each output, (n, outputs)."""
-        found = np.empty((len(values), self.n_outputs))
-        for o in range(self.n_outputs):
-            maps = self.maps(o)
-            columns = [values[:, g * self.n_outputs + o] for g in range(len(maps))]
-            columns[0] = columns[0] + self.boosting * boosted[:, o]
-            found[:, o] = sum(one(column) for one, column in zip(maps, columns, strict=True))
-            found[:, o] += self.beside * boosted[:, o]
-        return found
+        return np.column_stack(
+            [sum(one(values[:, g, o]) for g, one in enumerate(maps)) for o, maps in enumerate(self.maps)]
+        )
 
     def factors(
         self, output: int, values: Float64Array, boosted: Float64Array
@@ -125,17 +111,14 @@ class Machines:
 
         A map h of a value v = b + Σ_j s_j counts by its secant: h(v) = h(b) + Σ_j s_j (h(v) − h(b))/(v − b).
         """
-        n = len(values)
-        base, factors = np.zeros(n), np.empty((n, len(self.maps(output))))
-        added = self.beside * boosted[:, output]
-        for g, one in enumerate(self.maps(output)):
-            start = np.full(n, self.intercept[g * self.n_outputs + output])
-            more = self.boosting * boosted[:, output] if g == 0 else np.zeros(n)
-            end = values[:, g * self.n_outputs + output] + more
-            base += one(start)
-            factors[:, g] = secant(one, start, end)
-            added = added + factors[:, g] * more
-        return base, factors, added
+        intercept = sum(each.weight * np.asarray(each.intercept) for each in self.machines)
+        starts = np.repeat(self._grouped(np.atleast_2d(intercept)), len(values), axis=0)
+        maps = list(enumerate(self.maps[output]))
+        base = np.asarray(sum(one(starts[:, g, output]) for g, one in maps))
+        factors = np.column_stack(
+            [secant(one, starts[:, g, output], values[:, g, output]) for g, one in maps]
+        )
+        return base, factors, factors[:, -1] * boosted[:, output]
 
 
 def secant(one: Map, start: Float64Array, end: Float64Array) -> Float64Array:
@@ -158,20 +141,17 @@ def machines_of(model: BaseEstimator) -> Machines:
         return _of_table(model)
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
-        spread, mean = np.asarray(model.y_std_), np.asarray(model.y_mean_)
         predictor = model.posterior_.predictor
+        _check(predictor, model)
         one = Machine(1.0, predictor, Input.of(model), np.zeros(predictor.n_outputs), Engine(model.n_jobs))
-        _check(one.predictor, model)
-
-        def scaled(output: int) -> tuple[Map, ...]:
-            return (lambda z: z * spread[output] + mean[output],)
-
-        return Machines(model, (one,), predictor.n_outputs, scaled, "of the target")
+        moments = zip(np.asarray(model.y_std_), np.asarray(model.y_mean_), strict=True)
+        maps = tuple((partial(_scaled, spread, mean),) for spread, mean in moments)
+        return Machines(model, (one,), maps, "of the target")
     if isinstance(model, KernelEstimator):
         check_is_fitted(model)
         one = _machine(1.0, model)
         unit = "decision value" if hasattr(model, "classes_") else "of the target"
-        return Machines(model, (one,), one.predictor.n_outputs, lambda output: (_same,), unit)
+        return Machines(model, (one,), ((_same,),) * one.predictor.n_outputs, unit)
     raise InputError(
         f"model has type {type(model).__name__}; expected a fitted kernel model of gramian, such as "
         "gm.KernelRidge().fit(X, y)."
@@ -206,22 +186,13 @@ def _check(predictor: object, model: BaseEstimator) -> None:
 
 def _of_table(model: BaseEstimator) -> Machines:
     inner = model.model_
-    mean = isinstance(inner, RidgeMean)
-    machines = tuple(_machine(weight, each) for weight, each in members_of(inner))
-    width = machines[0].predictor.n_outputs
-    boosted = inner.boosted_ if mean and hasattr(inner, "boosted_") else None
+    boosted = inner.boosted_ if isinstance(inner, RidgeMean) and hasattr(inner, "boosted_") else None
+    share = float(inner.share_) if boosted is not None and isinstance(model, TabularRegressor) else 0.0
+    machines = tuple(_machine((1.0 - share) * weight, each) for weight, each in members_of(inner))
     if isinstance(model, TabularRegressor):
-        share = float(inner.share_) if boosted is not None else 0.0
-        if boosted is not None:
-            machines = tuple(replace(each, weight=(1.0 - share) * each.weight) for each in machines)
-        outputs = model.target_.outputs
-
-        def back(output: int) -> tuple[Map, ...]:
-            return (outputs[output].expected,)
-
-        return Machines(model, machines, width, back, "of the target", boosted, boosting=share)
-    n_classes = len(model.classes_)
-    n_outputs = 1 if n_classes == 2 else n_classes
+        back = tuple((output.expected,) for output in model.target_.outputs)
+        return Machines(model, machines, back, "of the target", boosted, share)
+    n_outputs = 1 if len(model.classes_) == 2 else len(model.classes_)
     calibration: Calibration = model.calibration_
     plain = replace(calibration, logistic=0.0, boosting=0.0)
 
@@ -231,14 +202,18 @@ def _of_table(model: BaseEstimator) -> Machines:
     def times(g: Float64Array) -> Float64Array:
         return calibration.logistic * g
 
-    maps = (log_odds, times)[: width // n_outputs]
-    return Machines(
-        model, machines, n_outputs, lambda output: maps, "log odds", boosted, beside=calibration.boosting
-    )
+    maps: tuple[Map, ...] = (log_odds, times)[: machines[0].predictor.n_outputs // n_outputs]
+    if boosted is not None:
+        maps = (*maps, _same)
+    return Machines(model, machines, (maps,) * n_outputs, "log odds", boosted, calibration.boosting)
 
 
 def _same(v: Float64Array) -> Float64Array:
     return v
+
+
+def _scaled(spread: float, mean: float, v: Float64Array) -> Float64Array:
+    return v * spread + mean
 
 
 def explained_outputs(

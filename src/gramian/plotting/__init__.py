@@ -6,14 +6,10 @@ and its axes. matplotlib is imported at the first drawing: ``pip install 'gramia
 """
 
 from gramian.plotting.alpha_path import AlphaPathDisplay
+from gramian.plotting.bars import ExplanationDisplay, ImportanceDisplay
 from gramian.plotting.error_memory import ErrorMemoryDisplay
-from gramian.plotting.explanation import ExplanationDisplay
 from gramian.plotting.frontier import FrontierDisplay
-from gramian.plotting.gram import TITLES as TITLES
 from gramian.plotting.gram import GramDisplay
-from gramian.plotting.gram import colour_range as colour_range
-from gramian.plotting.gram import error_texts as error_texts
-from gramian.plotting.importance import ImportanceDisplay
 from gramian.plotting.learning import LearningDisplay
 from gramian.plotting.posterior import PosteriorDisplay
 from gramian.plotting.spectrum import SpectrumDisplay

@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Float64Array, IntArray
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import (
-    COLOURS,
     INK,
     NOTE_SIZE,
+    ORANGE,
     QUIET,
+    Axes,
+    Display,
     caption,
     name_axes,
+    name_lines,
     padded,
-    panel,
     pyplot,
-    tidy,
+    scale_axis,
+    text_of,
 )
-from gramian.plotting.labels import label_curves
-from gramian.plotting.scales import scale_axis, text_of
 from gramian.ridge.cross_validation import KernelRidgeCV
-
-if TYPE_CHECKING:
-    from gramian.plotting.canvas import Axes
-
 
 #: Colour of the chosen line, and the darkest and palest grey of the others: narrow kernels dark, wide ones
 #: pale.
-CHOSEN, DARK, PALE = COLOURS[1], 0.35, 0.75
+CHOSEN, DARK, PALE = ORANGE, 0.35, 0.75
 #: Number of ticks (degrees of freedom) on the upper axis.
 FREEDOMS = 5
 
 
-class AlphaPathDisplay:
+class AlphaPathDisplay(Display):
     """Held-out errors of every alpha and gamma that :class:`gramian.KernelRidgeCV` compared.
 
     A ring marks the choice. The band is one standard error about the chosen gamma's line. Dashed lines are
@@ -171,78 +168,58 @@ class AlphaPathDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the lines on ``ax``; None for a new figure."""
-        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.6))
-        tidy(self.ax_)
+        axes = self._open(ax, (6.8, 4.6))
         alphas, values = self.alphas[self.order], self.values[self.order]
         log = self.is_error and bool((values > 0).all())
-        scale_axis(self.ax_, "x", padded(alphas, log=True, share=0.05), log=True)
-        scale_axis(self.ax_, "y", padded(values, log=log, share=0.1), log=log)
-        name_axes(self.ax_, "Ridge penalty alpha", self.score_name)
-        colours = self._colours()
-        best = None if self.chosen is None else self.chosen[1]
-        self.lines_ = []
-        for k, colour in enumerate(colours):
-            self.lines_ += self.ax_.plot(
+        scale_axis(axes, "x", padded(alphas, log=True, share=0.05), log=True)
+        scale_axis(axes, "y", padded(values, log=log, share=0.1), log=log)
+        name_axes(axes, "Ridge penalty alpha", self.score_name)
+        count, best = values.shape[1], None if self.chosen is None else self.chosen[1]
+        # Gammas that were last compared on fewer rows than the chosen one.
+        dropped = np.zeros(count, bool) if self.n_rows is None else self.n_rows < self.n_rows.max()
+        ranks = np.arange(count) if self.gammas is None else np.argsort(np.argsort(-self.gammas))
+        self.lines_, notes = [], []
+        for k, rank in enumerate(ranks):
+            grey = str(round(DARK + (PALE - DARK) * rank / max(count - 1, 1), 3))
+            self.lines_ += axes.plot(
                 alphas,
                 values[:, k],
-                color=colour,
+                color=CHOSEN if k == best else grey,
                 linewidth=2.2 if k == best else 1.2,
-                linestyle="--" if self._dropped[k] else "-",
+                linestyle="--" if dropped[k] else "-",
                 marker="o",
                 markersize=4.0 if k == best else 2.5,
                 zorder=4 if k == best else 3,
             )
-        self._draw_choice()
-        if self.gammas is not None and len(colours) > 1:
-            order = [k for k in range(len(colours)) if k != best]
-            order = order if best is None else [best, *order]
-            texts = [f"gamma {text_of(self.gammas[k])}" for k in order]
-            dark = [colours[k] if k == best else QUIET for k in order]
-            label_curves(self.ax_, texts, [(alphas, values[:, k]) for k in order], dark)
-        lift = self._draw_freedom(alphas)
-        caption(self.ax_, self._title(), self._note(), lift=lift)
+        self.mark_ = None
+        if self.chosen is not None:
+            spread = None if self.standard_errors is None else self.standard_errors[self.order, best]
+            if spread is not None and np.isfinite(spread).all():
+                notes.append("band: one standard error")
+                limits, middle = axes.get_ylim(), values[:, best]
+                axes.fill_between(
+                    alphas, middle - spread, middle + spread, color=CHOSEN, alpha=0.15, linewidth=0, zorder=2
+                )
+                axes.set_ylim(limits)
+            (self.mark_,) = axes.plot(
+                self.alphas[self.chosen[0]],
+                self.values[self.chosen],
+                marker="o",
+                markersize=11.0,
+                markerfacecolor="none",
+                markeredgecolor=INK,
+                markeredgewidth=1.6,
+                linestyle="none",
+                zorder=5,
+            )
+        if self.n_rows is not None and dropped.any():
+            notes.append(f"dashed: dropped on a part of the {int(self.n_rows.max()):,} rows")
+        if self.gammas is not None and count > 1:
+            name_lines(axes, self.lines_, [f"gamma {text_of(gamma)}" for gamma in self.gammas])
+        caption(axes, self._title(), "; ".join(notes), lift=self._draw_freedom(alphas))
         return self
 
-    @property
-    def _dropped(self) -> Array:
-        """Return a mask of the gammas that were last compared on fewer rows than the chosen one."""
-        if self.n_rows is None:
-            return np.zeros(self.scores.shape[1], bool)
-        return np.asarray(self.n_rows < self.n_rows.max())
-
-    def _colours(self) -> list[str]:
-        count = self.scores.shape[1]
-        rank = np.empty(count)
-        rank[np.arange(count) if self.gammas is None else np.argsort(-self.gammas)] = np.arange(count)
-        greys = [str(round(DARK + (PALE - DARK) * r / max(count - 1, 1), 3)) for r in rank]
-        return [CHOSEN if self.chosen is not None and k == self.chosen[1] else g for k, g in enumerate(greys)]
-
-    def _draw_choice(self) -> None:
-        self.mark_ = None
-        if self.chosen is None:
-            return
-        i, k = self.chosen
-        alphas, values = self.alphas[self.order], self.values[self.order, k]
-        spread = None if self.standard_errors is None else self.standard_errors[self.order, k]
-        if spread is not None and np.isfinite(spread).all():
-            limits = self.ax_.get_ylim()
-            self.ax_.fill_between(
-                alphas, values - spread, values + spread, color=CHOSEN, alpha=0.15, linewidth=0, zorder=2
-            )
-            self.ax_.set_ylim(limits)
-        (self.mark_,) = self.ax_.plot(
-            self.alphas[i],
-            self.values[i, k],
-            marker="o",
-            markersize=11.0,
-            markerfacecolor="none",
-            markeredgecolor=INK,
-            markeredgewidth=1.6,
-            linestyle="none",
-            zorder=5,
-        )
-
-    def _draw_freedom(self, alphas: Array) -> float:
+    def _draw_freedom(self, alphas: Float64Array) -> float:
         """Draw the upper axis with degrees of freedom; return how far to move the title up."""
         self.top_ = None
         if self.degrees_of_freedom is None or self.chosen is None:
@@ -266,15 +243,6 @@ class AlphaPathDisplay:
         i, k = self.chosen
         gamma = "" if self.gammas is None else f", gamma {text_of(self.gammas[k])}"
         return f"Chosen: alpha {text_of(self.alphas[i])}{gamma}"
-
-    def _note(self) -> str:
-        notes = []
-        errors = self.standard_errors
-        if self.chosen is not None and errors is not None and np.isfinite(errors[:, self.chosen[1]]).all():
-            notes.append("band: one standard error")
-        if self._dropped.any() and self.n_rows is not None:
-            notes.append(f"dashed: dropped on a part of the {int(self.n_rows.max()):,} rows")
-        return "; ".join(notes)
 
 
 def _shaped(name: str, given: ArrayLike | None, shape: tuple[int, ...]) -> Float64Array | None:

@@ -1,20 +1,24 @@
-"""Figures, axes, colours and marks. The only file that imports matplotlib, and only to draw."""
+"""Figures, axes, scales, colours and marks. The only file that imports matplotlib, and only to draw."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gramian._typing import Array, Float64Array
-from gramian.exceptions import InputError, MissingPackageError
+from gramian._budget import format_bytes
+from gramian._typing import Array
+from gramian.exceptions import InputError, MissingPackageError, did_you_mean
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure as Figure
-
+else:
+    Axes = Figure = Any
 
 #: Colours that readers with deuteranopia, protanopia or tritanopia tell apart, each with a contrast of 3 or
 #: more on white: chosen for the greatest least distance, which
@@ -31,16 +35,18 @@ COLOURS = (
     "#3d1fad",  # indigo
     "#7a6670",  # grey
 )
-#: Smallest contrast of readable text on white, and the weights of red, green and blue in a luminance.
-READABLE, LUMINANCE = 4.5, np.array([0.2126, 0.7152, 0.0722])
+BLUE, ORANGE = COLOURS[:2]
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 #: Width of each mark in points, chosen by hand so that all marks look equally large.
 MARK_SIZES = (6.2, 5.8, 7.0, 5.6, 7.0, 7.8, 7.6, 7.0, 7.0, 10.0)
 INK, QUIET, FAINT = "#2b2b2b", "#666666", "#e4e4e4"
 #: Text sizes in points: titles, labels and notes.
 TITLE_SIZE, LABEL_SIZE, NOTE_SIZE = 11.0, 10.0, 9.0
-#: Longest name of a bar in letters; longer names end in an ellipsis.
-LETTERS = 32
+#: Units of an axis: seconds, bytes, fractions as per cent, or plain numbers.
+UNITS = ("s", "B", "%", "")
+#: Outside this range of plain numbers all ticks are powers of ten.
+PLAIN = 1e-3, 1e5
+_POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def pyplot(display: str) -> Any:
@@ -54,27 +60,31 @@ def pyplot(display: str) -> Any:
     return pyplot
 
 
-def ticker() -> Any:
-    """Return ``matplotlib.ticker``."""
-    from matplotlib import ticker
+class Display:
+    """Base of the displays: one stores its numbers, and draws them on axes of its own or of the caller."""
 
-    return ticker
+    figure_: Any
+    ax_: Any
 
-
-def panel(display: str, ax: Axes | Array | None, size: tuple[float, float]) -> tuple[Any, Any]:
-    """Return a figure and its axes: new ones of ``size`` inches, or the caller's."""
-    plt = pyplot(display)
-    if ax is None:
-        return plt.subplots(figsize=size, layout="constrained")
-    if not hasattr(ax, "get_subplotspec") and np.ndim(cast("ArrayLike", ax)) == 0:
-        raise InputError(
-            f"ax has type {type(ax).__name__}; expected matplotlib axes. Pass one of plt.subplots(), or None "
-            "for a new figure."
-        )
-    axes = np.ravel(np.asarray(ax, dtype=object))
-    if len(axes) != 1:
-        raise InputError(f"ax has {len(axes)} axes, but {display} draws on one. Pass one of them.")
-    return axes[0].figure, axes[0]
+    def _open(self, ax: Axes | Array | None, size: tuple[float, float]) -> Any:
+        """Keep and return tidy axes: new ones of ``size`` inches, or the caller's."""
+        plt = pyplot(type(self).__name__)
+        if ax is None:
+            self.figure_, self.ax_ = plt.subplots(figsize=size, layout="constrained")
+        else:
+            if not hasattr(ax, "get_subplotspec") and np.ndim(cast("ArrayLike", ax)) == 0:
+                raise InputError(
+                    f"ax has type {type(ax).__name__}; expected matplotlib axes. Pass one of plt.subplots(), "
+                    "or None for a new figure."
+                )
+            axes = np.ravel(np.asarray(ax, dtype=object))
+            if len(axes) != 1:
+                raise InputError(
+                    f"ax has {len(axes)} axes, but {type(self).__name__} draws on one. Pass one of them."
+                )
+            self.figure_, self.ax_ = axes[0].figure, axes[0]
+        tidy(self.ax_)
+        return self.ax_
 
 
 def tidy(ax: Axes) -> None:
@@ -114,43 +124,18 @@ def name_axes(ax: Axes, x: str, y: str) -> None:
     ax.set_ylabel(y, fontsize=LABEL_SIZE, color=INK)
 
 
-def cut(name: str, width: int = 14) -> str:
-    """Return a name of at most ``width`` letters; a longer one ends in an ellipsis."""
-    return name if len(name) <= width else name[: width - 1] + "…"
-
-
-def named_bars(
-    ax: Axes,
-    names: Sequence[str],
-    values: Sequence[float] | Array,
-    texts: Iterable[str],
-    *,
-    colours: str | list[str] = COLOURS[0],
-    ends: Array | None = None,
-) -> Any:
-    """Draw bars, the first on top, with a name before and a text behind each; return the bars.
-
-    ``ends`` are where the texts stand, by default the ends of the bars.
-    """
-    levels, ends = np.arange(len(names)), np.asarray(values if ends is None else ends)
-    tidy(ax)
-    bars = ax.barh(levels, values, height=0.72, color=colours, zorder=2)
-    for level, end, text in zip(levels, ends, texts, strict=True):
-        ax.annotate(
-            text,
-            (end, level),
-            (4.0 if end >= 0 else -4.0, 0.0),
-            textcoords="offset points",
-            ha="left" if end >= 0 else "right",
-            va="center",
-            fontsize=NOTE_SIZE,
-            color=INK,
-        )
-    ax.set_yticks(levels, [cut(name, LETTERS) for name in names])
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    ax.grid(False, axis="y")
-    return bars
+def name_lines(ax: Axes, lines: Sequence[Any], names: Sequence[str], size: float = NOTE_SIZE) -> None:
+    """Name lines in a legend to the right of the axes, in the order in which the lines end there."""
+    order = sorted(range(len(lines)), key=lambda k: -lines[k].get_ydata()[-1])
+    ax.legend(
+        [lines[k] for k in order],
+        [names[k] for k in order],
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+        fontsize=size,
+        labelcolor=INK,
+    )
 
 
 def colour_and_mark(k: int) -> tuple[str, str]:
@@ -160,27 +145,6 @@ def colour_and_mark(k: int) -> tuple[str, str]:
     100
     """
     return COLOURS[k % len(COLOURS)], MARKS[(k + k // len(COLOURS)) % len(MARKS)]
-
-
-def text_colour(colour: str) -> str:
-    """Return a colour, darkened if text in it would be hard to read on white.
-
-    >>> text_colour("#0070b8"), text_colour("#cc8500")
-    ('#0070b8', '#a46a00')
-    """
-    wanted = 1.05 / READABLE - 0.05
-    luminance = float(_linear(colour) @ LUMINANCE)
-    if luminance <= wanted:
-        return colour
-    linear = _linear(colour) * (wanted / luminance)
-    values = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return "#" + "".join(f"{int(255.0 * v):02x}" for v in values)
-
-
-def _linear(colour: str) -> Float64Array:
-    """Return the linear red, green and blue of "#rrggbb"."""
-    values = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
-    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
 def padded(values: Array, *, log: bool, share: float = 0.06) -> tuple[float, float]:
@@ -196,3 +160,72 @@ def padded(values: Array, *, log: bool, share: float = 0.06) -> tuple[float, flo
     span = high - low or (0.6 if log else 0.2 * abs(low) or 1.0)
     low, high = low - share * span, high + share * span
     return (10.0**low, 10.0**high) if log else (low, high)
+
+
+def checked_unit(name: str, unit: object) -> str:
+    """Check a unit and return it; an error names the parameter."""
+    if unit not in UNITS:
+        raise InputError(
+            f"{name}={unit!r} is unknown. Choose 's' for seconds, 'B' for bytes, '%' for shares, or '' for "
+            "plain numbers." + did_you_mean(unit, UNITS)
+        )
+    return str(unit)
+
+
+def text_of(value: float, unit: str = "") -> str:
+    """Format a value as on a tick.
+
+    >>> [text_of(v, "s") for v in (2e-6, 0.05, 3.0)], text_of(2e7, "B"), text_of(3e-7), text_of(5000.0)
+    (['2 µs', '50 ms', '3 s'], '20 MB', '3·10⁻⁷', '5,000')
+    """
+    if value < 0.0:
+        return f"−{text_of(-value, unit)}"
+    if unit == "B":
+        return format_bytes(value)
+    if unit == "%":
+        return f"{100.0 * value:.3g} %"
+    if unit == "s":
+        for name, base in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+            if value >= 0.9995 * base:
+                return f"{value / base:,.3g} {name}" if value < 1000.0 else f"{value:,.0f} s"
+        return f"{value / 1e-9:.3g} ns" if value else "0"
+    if value == 0.0 or 1e-4 <= value < 1e3:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if 1e3 <= value < 1e6 else power_text(value)
+
+
+def power_text(value: float) -> str:
+    """Format a positive value with a power of ten.
+
+    >>> power_text(0.01), power_text(2000.0), power_text(1.0), power_text(10.0)
+    ('10⁻²', '2·10³', '1', '10')
+    """
+    power = math.floor(math.log10(value) + 1e-9)
+    digits = f"{value / 10.0**power:.3g}"
+    if power in (0, 1) and digits == "1":
+        return "1" + "0" * power
+    raised = f"10{str(power).translate(_POWERS)}"
+    return raised if digits == "1" else f"{digits}·{raised}"
+
+
+def scale_axis(
+    ax: Axes, which: Literal["x", "y"], limits: tuple[float, float], *, unit: str = "", log: bool
+) -> None:
+    """Set limits, scale, ticks and their text of axis ``which`` ("x" or "y")."""
+    axis = getattr(ax, f"{which}axis")
+    getattr(ax, f"set_{which}scale")("log" if log else "linear")
+    getattr(ax, f"set_{which}lim")(limits)
+    kinds = pyplot("gramian")
+    decades = math.log10(limits[1] / limits[0]) if log else 0.0
+    if decades < 0.75:
+        axis.set_major_locator(kinds.MaxNLocator(5 if log else 6, steps=[1, 2, 2.5, 5, 10]))
+    else:
+        subs = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0,)
+        axis.set_major_locator(kinds.LogLocator(subs=subs, numticks=9))
+    wide = log and not unit and decades > 3.0 and (limits[0] < PLAIN[0] or limits[1] > PLAIN[1])
+    write = power_text if wide else partial(text_of, unit=unit)
+    axis.set_major_formatter(kinds.FuncFormatter(lambda value, _: write(value)))
+    axis.set_minor_formatter(kinds.NullFormatter())
+    if log and decades < 0.75:
+        axis.set_minor_locator(kinds.NullLocator())
+    ax.tick_params(axis=which, labelsize=NOTE_SIZE)

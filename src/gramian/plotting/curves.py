@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,11 +11,7 @@ from numpy.typing import ArrayLike
 from gramian._checks import numbers_of
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError, did_you_mean
-from gramian.plotting.canvas import MARK_SIZES, MARKS, colour_and_mark
-from gramian.plotting.labels import Curve, label_curves
-
-if TYPE_CHECKING:
-    from gramian.plotting.canvas import Axes
+from gramian.plotting.canvas import MARK_SIZES, MARKS, Axes, colour_and_mark, name_lines
 
 
 def checked_points(
@@ -96,15 +92,9 @@ def members(names: Sequence[str]) -> dict[str, IntArray]:
     return {name: np.flatnonzero(every == name) for name in dict.fromkeys(names)}
 
 
-def draw_curves(
-    ax: Axes, names: Sequence[str], x: Float64Array, y: Float64Array, *, beside: Sequence[Curve] = ()
-) -> list[Any]:
-    """Draw each method's points, joined in their order, and write its name beside them; return the lines.
-
-    Names keep clear of the curves ``beside`` them too. Limits and scales of the axes must be final.
-    """
-    groups = members(names)
-    lines, colours = [], []
+def draw_curves(ax: Axes, names: Sequence[str], x: Float64Array, y: Float64Array) -> list[Any]:
+    """Draw each method's points, joined in their order, with a legend beside them; return the lines."""
+    lines, groups = [], members(names)
     for k, (name, numbers) in enumerate(groups.items()):
         colour, mark = colour_and_mark(k)
         lines += ax.plot(
@@ -119,8 +109,7 @@ def draw_curves(
             label=name,
             zorder=3,
         )
-        colours.append(colour)
-    label_curves(ax, list(groups), [(x[i], y[i]) for i in groups.values()], colours, beside=beside)
+    name_lines(ax, lines, list(groups))
     return lines
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,15 +14,11 @@ from gramian._checks import whole_number
 from gramian._typing import RandomState, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.exceptions import InputError
-from gramian.plotting.canvas import caption, colour_and_mark, name_axes, padded, panel, pyplot, tidy
+from gramian.plotting.canvas import Axes, Display, caption, name_axes, padded, pyplot, scale_axis
 from gramian.plotting.curves import checked_points, draw_curves, flat_items, members, records_of
-from gramian.plotting.scales import scale_axis
-
-if TYPE_CHECKING:
-    from gramian.plotting.canvas import Axes
 
 
-class ErrorMemoryDisplay:
+class ErrorMemoryDisplay(Display):
     """Plot of the relative error ‖K − K̃‖_F/‖K‖_F against stored bytes, a line with intervals for each method.
 
     Build it with :meth:`from_approximations` or :meth:`from_results`; the constructor stores given numbers.
@@ -157,53 +153,38 @@ class ErrorMemoryDisplay:
         ax : axes to draw on; None for a new figure. log : logarithmic axes; the axis of the errors only if
         all are positive.
         """
-        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.4))
-        tidy(self.ax_)
+        axes = self._open(ax, (6.8, 4.4))
         by_error = log and bool((self.errors > 0).all())
         seen = self.errors
         if self.low is not None and self.high is not None:
             ends = np.concatenate([self.low, self.high])
             # An interval that reaches 0 has no lower end on a logarithmic axis, so it sets no limit.
             seen = np.concatenate([seen, ends[np.isfinite(ends) & ((ends > 0) | (not by_error))]])
-        scale_axis(self.ax_, "x", padded(self.nbytes, log=log, share=0.1), unit="B", log=log)
-        scale_axis(self.ax_, "y", padded(seen, log=by_error, share=0.08), log=by_error)
-        name_axes(self.ax_, "Stored bytes", r"Relative error  $\|K - \tilde{K}\|_F \,/\, \|K\|_F$")
+        scale_axis(axes, "x", padded(self.nbytes, log=log, share=0.1), unit="B", log=log)
+        scale_axis(axes, "y", padded(seen, log=by_error, share=0.08), log=by_error)
+        name_axes(axes, "Stored bytes", r"Relative error  $\|K - \tilde{K}\|_F \,/\, \|K\|_F$")
         notes = []
         if self.n_rows is not None:
             whole = format_bytes(8.0 * self.n_rows**2)
             notes.append(f"{self.n_rows:,} rows, whose matrix takes {whole} uncompressed")
-        if self.low is not None:
+        self.lines_ = draw_curves(axes, self.names, self.nbytes, self.errors)
+        if self.low is not None and self.high is not None:
             notes.append("bars: 95 % intervals")
-        caption(self.ax_, "What memory buys", "; ".join(notes))
-        self._draw_intervals()
-        self.lines_ = draw_curves(self.ax_, self.names, self.nbytes, self.errors)
+            for line, own in zip(self.lines_, members(self.names).values(), strict=True):
+                known = own[np.isfinite(self.low[own]) & np.isfinite(self.high[own])]
+                x, low, high = self.nbytes[known], self.low[known], self.high[known]
+                axes.vlines(x, low, high, color=line.get_color(), linewidth=1.2, alpha=0.7)
+        caption(axes, "What memory buys", "; ".join(notes))
         return self
-
-    def _draw_intervals(self) -> None:
-        if self.low is None or self.high is None:
-            return
-        for k, numbers in enumerate(members(self.names).values()):
-            known = numbers[np.isfinite(self.low[numbers]) & np.isfinite(self.high[numbers])]
-            if len(known):
-                colour, _ = colour_and_mark(k)
-                self.ax_.vlines(
-                    self.nbytes[known],
-                    self.low[known],
-                    self.high[known],
-                    color=colour,
-                    linewidth=1.2,
-                    alpha=0.7,
-                )
 
 
 def _named(approximations: Any) -> list[tuple[str, Approximation]]:
     """Return each approximation with its name, checked."""
     if isinstance(approximations, Mapping):
         found = flat_items(approximations)
-    elif isinstance(approximations, Iterable):
-        found = [(type(one).__name__, one) for one in approximations]
     else:
-        found = [(type(approximations).__name__, approximations)]
+        several = approximations if isinstance(approximations, Iterable) else [approximations]
+        found = [(type(one).__name__, one) for one in several]
     if not found:
         raise InputError("approximations is empty. Pass at least one, such as [gramian.MEKA(rank=20)].")
     for name, one in found:

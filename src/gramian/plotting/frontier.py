@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import whole_number
 from gramian._typing import Array, IntArray, RowsLike
 from gramian.exceptions import InputError
-from gramian.plotting.canvas import caption, name_axes, padded, panel, pyplot, tidy
+from gramian.plotting.canvas import (
+    Axes,
+    Display,
+    caption,
+    checked_unit,
+    name_axes,
+    padded,
+    pyplot,
+    scale_axis,
+)
 from gramian.plotting.curves import checked_points, draw_curves, flat_items, pareto_front, records_of
-from gramian.plotting.scales import checked_unit, scale_axis
-
-if TYPE_CHECKING:
-    from gramian.plotting.canvas import Axes
-
 
 #: Fields of results files, with the names and units of their axes.
 KNOWN = {
@@ -35,7 +39,7 @@ KNOWN = {
 MISCLASSIFIED, UNEXPLAINED = "Misclassified", "Unexplained variance, 1 − R²"
 
 
-class FrontierDisplay:
+class FrontierDisplay(Display):
     """Plot of error against cost, with a curve through the sizes of each method, and the Pareto front.
 
     The front has the points that no other point beats in cost or error without being worse in the other.
@@ -178,9 +182,7 @@ class FrontierDisplay:
         pyplot(cls.__name__)
         y = np.asarray(y)
         classed = y.dtype.kind not in "fc" if classes is None else bool(classes)
-        names: list[str] = []
-        costs: list[float] = []
-        errors: list[float] = []
+        names, costs, errors = list[str](), list[float](), list[float]()
         for name, given in _mapping("predictions", predictions).items():
             several = isinstance(given, list) and np.ndim(given) > y.ndim
             found = given if several else [given]
@@ -196,8 +198,16 @@ class FrontierDisplay:
                 names.append(name)
                 costs.append(float(price))
                 errors.append(_error(y, np.asarray(predicted), classed, name))
-        named = {"cost_name": cost_name, "cost_unit": cost_unit, "title": title}
-        return cls(names, costs, errors, **_error_axis(classed), **named).plot(ax, log=log)
+        return cls(
+            names,
+            costs,
+            errors,
+            cost_name=cost_name,
+            error_name=MISCLASSIFIED if classed else UNEXPLAINED,
+            cost_unit=cost_unit,
+            error_unit="%" if classed else "",
+            title=title,
+        ).plot(ax, log=log)
 
     @classmethod
     def from_estimators(
@@ -240,20 +250,26 @@ class FrontierDisplay:
                 + ("no model." if not kinds else "classifiers and regressors, whose errors differ in kind.")
                 + " Pass fitted models of one kind."
             )
-        classed = kinds.pop()
-        names, costs, errors = [], [], []
+        predictions: dict[str, list[Any]] = {}
+        costs: dict[str, list[float]] = {}
         for name, model in models:
-            predicted = np.asarray(model.predict(X))
+            predictions.setdefault(name, []).append(np.asarray(model.predict(X)))
             seconds = []
             for _ in range(n_repeats):
                 began = time.perf_counter()
                 model.predict(X)
                 seconds.append(time.perf_counter() - began)
-            names.append(name)
-            costs.append(float(np.median(seconds)) / len(predicted))
-            errors.append(_error(np.asarray(y), predicted, classed, name))
-        named = {"cost_name": "Time to predict a row, in a batch", "cost_unit": "s", "title": title}
-        return cls(names, costs, errors, **_error_axis(classed), **named).plot(ax, log=log)
+            costs.setdefault(name, []).append(float(np.median(seconds)) / len(predictions[name][-1]))
+        return cls.from_predictions(
+            y,
+            predictions,
+            costs,
+            classes=kinds.pop(),
+            cost_name="Time to predict a row, in a batch",
+            title=title,
+            ax=ax,
+            log=log,
+        )
 
     def plot(self, ax: Axes | None = None, *, log: bool = True) -> Self:
         """Draw curves and front.
@@ -261,11 +277,8 @@ class FrontierDisplay:
         ax : axes to draw on; None for a new figure. log : logarithmic axes, each only if all its values are
         positive.
         """
-        self.figure_, self.ax_ = ax_pair = panel(type(self).__name__, ax, (7.2, 4.6))
-        axes = ax_pair[1]
-        tidy(axes)
+        axes = self._open(ax, (7.2, 4.6))
         by_cost, by_error = log and bool((self.cost > 0).all()), log and bool((self.error > 0).all())
-        # Leave room for the names beside the points.
         right, top = (padded(self.cost, log=by_cost, share=0.1), padded(self.error, log=by_error, share=0.1))
         scale_axis(axes, "x", right, unit=self.cost_unit, log=by_cost)
         scale_axis(axes, "y", top, unit=self.error_unit, log=by_error)
@@ -273,23 +286,13 @@ class FrontierDisplay:
         left_out = f"; {self.left_out} without a value left out" if self.left_out else ""
         note = f"lower left is better; grey: the Pareto front{left_out}"
         caption(axes, self.title, note)
-        x, y = _staircase(self.cost[self.front], self.error[self.front], right[1], top[1])
+        # The corners of the staircase through the points of the front.
+        x = np.append(np.repeat(self.cost[self.front], 2), right[1])
+        y = np.insert(np.repeat(self.error[self.front], 2), 0, top[1])
         (self.front_,) = axes.plot(x, y, color="#d8d8d8", linewidth=4.0, solid_joinstyle="round", zorder=1)
         self.front_.set_label("_Pareto front")
-        self.lines_ = draw_curves(axes, self.names, self.cost, self.error, beside=[(x, y)])
+        self.lines_ = draw_curves(axes, self.names, self.cost, self.error)
         return self
-
-
-def _error_axis(classed: bool) -> dict[str, str]:
-    """Return name and unit of the axis of errors."""
-    return {"error_name": MISCLASSIFIED if classed else UNEXPLAINED, "error_unit": "%" if classed else ""}
-
-
-def _staircase(cost: Array, error: Array, right: float, top: float) -> tuple[Array, Array]:
-    """Return the corners of the staircase through the points of the front."""
-    x = np.concatenate([np.repeat(cost, 2), [right]])
-    y = np.concatenate([[top], np.repeat(error, 2)])
-    return x, y
 
 
 def _mapping(name: str, given: object) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,18 +18,14 @@ from gramian.engine import Engine
 from gramian.estimator.fit_inputs import read_paired_rows
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import bound
-from gramian.plotting.canvas import pyplot
-
-if TYPE_CHECKING:
-    from gramian.plotting.canvas import Axes
-
+from gramian.plotting.canvas import Axes, Display, pyplot
 
 #: With up to this many blocks every cell shows its number and every block has a tick. Chosen by hand.
 LABELLED_BLOCKS = 12
 TITLES = ("Rows in random order", "Rows ordered by block", "Relative error per pair of blocks")
 
 
-class GramDisplay:
+class GramDisplay(Display):
     r"""The Gram matrix of sampled rows, before and after ordering by block, and the error per pair of blocks.
 
     The third panel shows e_st = ‖K_st − K̃_st‖_F / ‖K_st‖_F for blocks s and t of the partition.
@@ -64,15 +60,18 @@ class GramDisplay:
     def __init__(
         self, gram: Float64Array, approximate: Float64Array, labels: IntArray, *, name: str = "approximation"
     ) -> None:
-        self.gram = gram
-        self.approximate = approximate
-        self.labels = labels
-        self.name = name
+        self.gram, self.approximate, self.labels, self.name = gram, approximate, labels, name
         # A stable sort keeps the random order of the rows within a block.
         self.order: IntArray = np.argsort(labels, kind="stable")
         self.blocks, self.sizes = np.unique(labels, return_counts=True)
-        self.block_errors = _block_errors(gram, approximate, self.order, self.sizes)
-        self.relative_error = _ratio(np.linalg.norm(gram - approximate), np.linalg.norm(gram))
+        starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+
+        def norms(matrix: Float64Array) -> Float64Array:
+            squares = matrix[np.ix_(self.order, self.order)] ** 2
+            return np.sqrt(np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1))
+
+        self.block_errors = _ratio(norms(gram - approximate), norms(gram))
+        self.relative_error = float(_ratio(np.linalg.norm(gram - approximate), np.linalg.norm(gram)))
 
     @classmethod
     def from_estimator(
@@ -112,17 +111,16 @@ class GramDisplay:
         sampled = sample_rows(source, n_rows, rng)[0]
         rows = sampled[rng.permutation(sampled.shape[0])]
         features = bound(approximation.features_, source)
-        chunk = approximation.plan_.chunk_rows
         # Use the operator of these rows with the core as it was built, even if that is not definite.
-        operator = stored_operator(features, ArraySource(rows), chunk_rows=chunk, engine=Engine(1))
-        gram = np.asarray(features.kernel(rows, dtype=np.float64), np.float64)
-        display = cls(
-            gram,
+        operator = stored_operator(
+            features, ArraySource(rows), chunk_rows=approximation.plan_.chunk_rows, engine=Engine(1)
+        )
+        return cls(
+            np.asarray(features.kernel(rows, dtype=np.float64), np.float64),
             operator.to_dense(force=True),
             features.partition.route(rows),
             name=type(approximation).__name__,
-        )
-        return display.plot(ax)
+        ).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the three panels.
@@ -132,12 +130,19 @@ class GramDisplay:
         self.figure_, self.axes_ = _panels(ax)
         shuffled, ordered, errors = self.axes_
         low, high = colour_range(self.gram)
-        image = _draw_matrix(shuffled, self.gram, low, high)
-        _draw_matrix(ordered, self.gram[np.ix_(self.order, self.order)], low, high)
+        for panel, matrix in (shuffled, self.gram), (ordered, self.gram[np.ix_(self.order, self.order)]):
+            panel.set(xlabel="row", ylabel="row")
+            image = panel.imshow(matrix, cmap="Blues", vmin=low, vmax=high)
         # The two matrices share a colour scale, so its bar stands beside the second.
         extend = "max" if float(self.gram.max()) > high else "neither"
         self.figure_.colorbar(image, ax=ordered, shrink=0.75, extend=extend, label="$k(x_i, x_j)$")
-        self._mark_blocks(ordered)
+        ends = np.cumsum(self.sizes)
+        for edge in ends[:-1] - 0.5:
+            ordered.axhline(edge, color="0.35", linewidth=0.4)
+            ordered.axvline(edge, color="0.35", linewidth=0.4)
+        if len(self.sizes) <= LABELLED_BLOCKS:
+            _number_blocks(ordered, ends - (self.sizes + 1) / 2.0, self.blocks)
+            ordered.set(xlabel="block", ylabel="block")
         self._draw_errors(errors)
         notes = (
             f"Gram matrix of {len(self.gram):,} sampled rows",
@@ -148,20 +153,6 @@ class GramDisplay:
             panel.set_title(f"{title}\n{note}", fontsize=11)
         return self
 
-    def _mark_blocks(self, panel: Axes) -> None:
-        """Draw the boundaries of the blocks, and name the blocks if there is room."""
-        ends = np.cumsum(self.sizes)
-        for edge in ends[:-1] - 0.5:
-            panel.axhline(edge, color="0.35", linewidth=0.4)
-            panel.axvline(edge, color="0.35", linewidth=0.4)
-        if len(self.sizes) <= LABELLED_BLOCKS:
-            middles = ends - (self.sizes + 1) / 2.0
-            panel.set_xticks(middles, [str(b) for b in self.blocks])
-            panel.set_yticks(middles, [str(b) for b in self.blocks])
-            panel.tick_params(length=0)
-            panel.set_xlabel("block")
-            panel.set_ylabel("block")
-
     def _draw_errors(self, panel: Axes) -> None:
         shown = self.block_errors
         top = float(shown.max()) or 1.0
@@ -169,21 +160,24 @@ class GramDisplay:
         self.figure_.colorbar(
             image, ax=panel, shrink=0.75, label=r"$\|K_{st} - \tilde{K}_{st}\|_F \, / \, \|K_{st}\|_F$"
         )
-        panel.set_xlabel("block $t$")
-        panel.set_ylabel("block $s$")
+        panel.set(xlabel="block $t$", ylabel="block $s$")
         # Choose ticks by position in the list of blocks, since blocks without sampled rows are left out.
-        ticks = range(0, len(shown), -(-len(shown) // LABELLED_BLOCKS))
-        panel.set_xticks(ticks, [str(self.blocks[t]) for t in ticks])
-        panel.set_yticks(ticks, [str(self.blocks[t]) for t in ticks])
-        panel.tick_params(length=0)
+        ticks = np.arange(0, len(shown), -(-len(shown) // LABELLED_BLOCKS))
+        _number_blocks(panel, ticks, self.blocks[ticks])
         if len(shown) > LABELLED_BLOCKS:
             return
-        texts = error_texts(shown)
         # Shrink the digits so that they fit a cell.
         size = min(10.0, 60.0 / len(shown))
         for (s, t), value in np.ndenumerate(shown):
             colour = "white" if value > 0.6 * top else "0.15"
-            panel.text(t, s, texts[s][t], ha="center", va="center", color=colour, fontsize=size)
+            panel.text(t, s, error_text(value), ha="center", va="center", color=colour, fontsize=size)
+
+
+def _number_blocks(panel: Axes, places: Array, blocks: Array) -> None:
+    """Write the numbers of blocks at both axes, without ticks."""
+    panel.set_xticks(places, list(map(str, blocks)))
+    panel.set_yticks(places, list(map(str, blocks)))
+    panel.tick_params(length=0)
 
 
 def colour_range(gram: Array) -> tuple[float, float]:
@@ -200,49 +194,21 @@ def colour_range(gram: Array) -> tuple[float, float]:
     return low, high if high > low else low + 1.0
 
 
-def _draw_matrix(panel: Axes, matrix: Float64Array, low: float, high: float) -> Any:
-    panel.set_xlabel("row")
-    panel.set_ylabel("row")
-    return panel.imshow(matrix, cmap="Blues", vmin=low, vmax=high)
+def error_text(value: float) -> str:
+    """Return a number as short text: three decimals, without the zero before the point.
 
-
-def error_texts(errors: Array) -> list[list[str]]:
-    """Return the numbers as short text: three decimals, without the zero before the point.
-
-    >>> error_texts(np.array([[0.0123, 1.5]])), error_texts(np.array([[2e-6]]))
-    ([['.012', '1.5']], [['2e-06']])
+    >>> error_text(0.0123), error_text(1.5), error_text(2e-6)
+    ('.012', '1.5', '2e-06')
     """
-
-    def text(value: float) -> str:
-        if value == 0.0:
-            return "0"
-        if value >= 0.9995:
-            return f"{value:.2g}"
-        if value < 0.0005:
-            return f"{value:.0e}"
-        return f"{value:.3f}"[1:]
-
-    return [[text(float(value)) for value in row] for row in errors]
+    if value == 0.0 or value >= 0.9995:
+        return f"{value:.2g}"
+    return f"{value:.0e}" if value < 0.0005 else f"{value:.3f}"[1:]
 
 
-def _block_errors(
-    gram: Float64Array, approximate: Float64Array, order: IntArray, sizes: IntArray
-) -> Float64Array:
-    """Return ‖K_st − K̃_st‖_F / ‖K_st‖_F for each pair of blocks."""
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-
-    def norms(matrix: Float64Array) -> Float64Array:
-        squares = matrix[np.ix_(order, order)] ** 2
-        return np.sqrt(np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1))
-
-    return _ratio(norms(gram - approximate), norms(gram))
-
-
-def _ratio(part: ArrayLike, whole: ArrayLike) -> Any:
+def _ratio(part: ArrayLike, whole: ArrayLike) -> Float64Array:
     """Return part/whole, or 0 if both are 0 (blocks so far apart that k underflows)."""
     part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
-    out = np.divide(part, whole, out=np.where(part > 0, np.inf, 0.0), where=whole > 0)
-    return out if out.ndim else float(out)
+    return np.divide(part, whole, out=np.where(part > 0, np.inf, 0.0), where=whole > 0)
 
 
 def _panels(ax: Axes | None) -> tuple[Any, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,20 +14,26 @@ from gramian.exceptions import InputError
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.learning import Learned
 from gramian.gp.regressor import GaussianProcessRegressor
-from gramian.plotting.canvas import COLOURS, INK, caption, name_axes, padded, panel, pyplot, tidy
-from gramian.plotting.labels import label_curves
-from gramian.plotting.scales import scale_axis, text_of
-
-if TYPE_CHECKING:
-    from gramian.plotting.canvas import Axes
-
+from gramian.plotting.canvas import (
+    COLOURS,
+    INK,
+    Axes,
+    Display,
+    caption,
+    name_axes,
+    name_lines,
+    padded,
+    pyplot,
+    scale_axis,
+    text_of,
+)
 
 #: Most parameters that have a colour and a name of their own, so that names find room. Chosen by hand.
 NAMED = 8
 PALE = "0.75"
 
 
-class LearningDisplay:
+class LearningDisplay(Display):
     """Hyperparameters of a Gaussian process at the end of each stage of learning, a line for each.
 
     Open marks are where the starts of the first stage ended; marks far apart, with losses alike, mean that
@@ -139,21 +145,21 @@ class LearningDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the lines on ``ax``; None for a new figure."""
-        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.6))
-        tidy(self.ax_)
+        axes = self._open(ax, (6.8, 4.6))
         stages = np.arange(len(self.values), dtype=np.float64)
         seen = np.concatenate([self.values.ravel(), self.starts.ravel()])
-        scale_axis(self.ax_, "x", (-0.3, stages[-1] + 0.7), log=False)
-        scale_axis(self.ax_, "y", padded(seen, log=True, share=0.1), log=True)
-        self.ax_.set_xticks(stages, [self._stage(i) for i in range(len(stages))])
-        name_axes(self.ax_, "Rows of each stage", "Parameter")
+        scale_axis(axes, "x", (-0.3, stages[-1] + 0.7), log=False)
+        scale_axis(axes, "y", padded(seen, log=True, share=0.1), log=True)
+        texts = ["" if np.isnan(loss) else f"\nloss {text_of(loss)}" for loss in self.losses]
+        axes.set_xticks(stages, [f"{n:,}{text}" for n, text in zip(self.n_rows, texts, strict=True)])
+        name_axes(axes, "Rows of each stage", "Parameter")
         colours = dict(zip(self.named.tolist(), COLOURS, strict=False))
-        self.mark_ = self.ax_.axvline(self.chosen, color=INK, linewidth=1.0, linestyle="--", zorder=1)
+        self.mark_ = axes.axvline(self.chosen, color=INK, linewidth=1.0, linestyle="--", zorder=1)
         self.lines_, self.starts_ = [], []
         for i, values in enumerate(self.values.T):
             look = {"color": colours.get(i, PALE), "marker": "o", "zorder": 4 if i in colours else 2}
-            self.lines_ += self.ax_.plot(stages, values, linewidth=1.6, markersize=4.0, **look)
-            self.starts_ += self.ax_.plot(
+            self.lines_ += axes.plot(stages, values, linewidth=1.6, markersize=4.0, **look)
+            self.starts_ += axes.plot(
                 np.zeros(len(self.starts)),
                 self.starts[:, i],
                 linestyle="none",
@@ -161,28 +167,15 @@ class LearningDisplay:
                 markerfacecolor="none",
                 **look,
             )
-        order = self.named.tolist()
-        label_curves(
-            self.ax_,
-            [self.names[i] for i in order],
-            [(stages, self.values[:, i]) for i in order],
-            [colours[i] for i in order],
-        )
-        grey = len(self.names) - len(order)
+        name_lines(axes, [self.lines_[i] for i in self.named], [self.names[i] for i in self.named])
+        grey = len(self.names) - len(self.named)
         others = f"; grey: {grey} other parameters" if grey else ""
-        caption(self.ax_, self._title(), f"open marks: where each start ended{others}")
-        return self
-
-    def _stage(self, i: int) -> str:
-        loss = self.losses[i]
-        return f"{self.n_rows[i]:,}" + ("" if np.isnan(loss) else f"\nloss {text_of(loss)}")
-
-    def _title(self) -> str:
-        told = f"Kept: stage {self.chosen + 1} of {len(self.values)}"
+        title = f"Kept: stage {self.chosen + 1} of {len(self.values)}"
         known = self.start_losses[~np.isnan(self.start_losses)]
-        if len(known) < 2:
-            return told
-        return f"{told}; starts reached losses of {', '.join(map(text_of, known))}"
+        if len(known) > 1:
+            title += f"; starts reached losses of {', '.join(map(text_of, known))}"
+        caption(axes, title, f"open marks: where each start ended{others}")
+        return self
 
 
 def _names(model: GaussianProcessRegressor) -> list[str] | None:

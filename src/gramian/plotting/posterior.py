@@ -5,32 +5,36 @@ from __future__ import annotations
 import inspect
 import numbers
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import whole_number
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.data.formats.frames import frame_kind, maker_like
 from gramian.exceptions import InputError, did_you_mean
-from gramian.plotting.canvas import COLOURS, INK, caption, name_axes, padded, panel, pyplot, tidy
-from gramian.plotting.scales import scale_axis
+from gramian.plotting.canvas import (
+    BLUE,
+    INK,
+    ORANGE,
+    Axes,
+    Display,
+    caption,
+    name_axes,
+    padded,
+    pyplot,
+    scale_axis,
+)
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-    from gramian.plotting.canvas import Axes
-
-
-BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Up to this many rows have strong marks; more rows are drawn fainter. Chosen by hand.
 STRONG = 200
 
 
-class PosteriorDisplay:
+class PosteriorDisplay(Display):
     """Plot of a Gaussian process's mean and band along one feature, with the other features fixed.
 
     Build it with :meth:`from_estimator`; the constructor stores given numbers.
@@ -134,7 +138,14 @@ class PosteriorDisplay:
         n_points = whole_number("n_points", n_points, 2)
         names, values = _table(X)
         column = _column(feature, names, values.shape[1])
-        targets = None if y is None else _target(y, len(values), output)
+        targets = None
+        if y is not None:
+            targets = _one(y, output).astype(np.float64)
+            if len(targets) != len(values):
+                raise InputError(
+                    f"y has {len(targets)} targets, but X has {len(values)} rows. Pass one target for each "
+                    "row."
+                )
         # Margins beyond the rows show how the band widens without data.
         grid = np.linspace(*padded(values[:, column], log=False, share=0.05), n_points)
         at = np.tile(np.median(values, axis=0), (n_points, 1))
@@ -168,16 +179,10 @@ class PosteriorDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw band, samples, mean and rows on ``ax``; None for a new figure."""
-        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.0))
-        axes = self.ax_
-        tidy(axes)
-        seen = [self.low, self.high]
-        seen += [] if self.targets is None else [self.targets]
-        seen += [] if self.samples is None else [self.samples.ravel()]
-        # The ticks of the rows stand below everything else.
-        low, high = padded(np.concatenate(seen), log=False)
+        axes = self._open(ax, (6.8, 4.0))
+        seen = [each for each in (self.low, self.high, self.targets, self.samples) if each is not None]
         scale_axis(axes, "x", (float(self.grid.min()), float(self.grid.max())), log=False)
-        scale_axis(axes, "y", (low, high), log=False)
+        scale_axis(axes, "y", padded(np.concatenate([*map(np.ravel, seen)]), log=False), log=False)
         name_axes(axes, f"{self.feature_name}{f'   ({self.fixed})' if self.fixed else ''}", self.target_name)
         of = "new observations" if self.with_noise else "the function"
         self.band_ = axes.fill_between(
@@ -196,10 +201,27 @@ class PosteriorDisplay:
                 self.grid, self.samples, color=BLUE, linewidth=0.8, alpha=0.55, zorder=2.5
             )
             self.samples_[0].set_label("draws of the function")
-        self._draw_rows()
+        self.points_ = None
+        if self.rows is not None:
+            # Without targets the rows are ticks at the bottom.
+            n, ticks, y = len(self.rows), self.targets is None, self.targets
+            look = {"marker": "o", "markersize": 4.0 if n <= STRONG else 2.5, "markeredgewidth": 0}
+            if ticks:
+                y = np.full(n, 0.015)
+                look = {"marker": "|", "markersize": 7, "transform": axes.get_xaxis_transform()}
+            opacity = float(np.clip(0.9 * np.sqrt(STRONG / max(n, STRONG)), 0.15, 0.9))
+            (self.points_,) = axes.plot(
+                self.rows,
+                y,
+                linestyle="none",
+                color=INK if ticks else ORANGE,
+                alpha=opacity * (0.5 if self.fixed and not ticks else 1.0),
+                label=f"{n:,} rows",
+                zorder=3,
+                **look,
+            )
         (self.line_,) = axes.plot(self.grid, self.mean, color=BLUE, linewidth=2.0, label="mean", zorder=4)
-        points = [] if self.points_ is None else [self.points_]
-        handles = [self.line_, self.band_, *self.samples_[:1], *points]
+        handles = [self.line_, self.band_, *self.samples_[:1], *filter(None, [self.points_])]
         legend = axes.legend(
             handles=handles,
             loc="lower left",
@@ -216,44 +238,6 @@ class PosteriorDisplay:
             handle.set_alpha(0.9)  # one mark alone would be too faint to see
         caption(axes, f"What the process knows of {self.target_name} along {self.feature_name}", lift=16.0)
         return self
-
-    def _draw_rows(self) -> None:
-        self.points_ = None
-        if self.rows is None:
-            return
-        name = f"{len(self.rows):,} rows"
-        if self.targets is None:
-            (self.points_,) = self.ax_.plot(
-                self.rows,
-                np.full(len(self.rows), 0.015),
-                linestyle="none",
-                marker="|",
-                markersize=7,
-                color=INK,
-                alpha=_opacity(len(self.rows)),
-                transform=self.ax_.get_xaxis_transform(),
-                label=name,
-                zorder=3,
-            )
-            return
-        on_slice = 1.0 if not self.fixed else 0.5
-        (self.points_,) = self.ax_.plot(
-            self.rows,
-            self.targets,
-            linestyle="none",
-            marker="o",
-            markersize=4.0 if len(self.rows) <= STRONG else 2.5,
-            markeredgewidth=0,
-            color=ORANGE,
-            alpha=_opacity(len(self.rows)) * on_slice,
-            label=name,
-            zorder=3,
-        )
-
-
-def _opacity(count: int) -> float:
-    """Return the opacity of each of ``count`` points, from 0.9 down to 0.15."""
-    return float(np.clip(0.9 * np.sqrt(STRONG / max(count, STRONG)), 0.15, 0.9))
 
 
 def _check(model: BaseEstimator, include_noise: bool) -> None:
@@ -303,15 +287,6 @@ def _column(feature: int | str, names: list[str], width: int) -> int:
             f"feature={feature!r} is no column of X, which has {width}. Give a number from 0 to {width - 1}."
         )
     return int(feature)
-
-
-def _target(y: ArrayLike, n_rows: int, output: int) -> Array:
-    values = np.asarray(y, np.float64)
-    if len(values) != n_rows:
-        raise InputError(
-            f"y has {len(values)} targets, but X has {n_rows} rows. Pass one target for each row."
-        )
-    return _one(values, output)
 
 
 def _one(values: ArrayLike, output: int) -> Array:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import scipy.linalg as la
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, RandomState, RowsLike
+from gramian._typing import Float64Array, RandomState, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.compression.features import FeatureMap
 from gramian.compression.storage import operator_of
@@ -24,19 +25,24 @@ from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows, bound
 from gramian.metric.input import Input
-from gramian.plotting.canvas import COLOURS, NOTE_SIZE, QUIET, caption, name_axes, padded, panel, pyplot, tidy
-from gramian.plotting.labels import Curve, label_curves
-from gramian.plotting.scales import scale_axis, text_of
+from gramian.plotting.canvas import (
+    BLUE,
+    NOTE_SIZE,
+    ORANGE,
+    QUIET,
+    Axes,
+    Display,
+    caption,
+    name_axes,
+    name_lines,
+    padded,
+    pyplot,
+    scale_axis,
+    text_of,
+)
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-    from gramian.plotting.canvas import Axes
-
-
-BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Colour of the line of K, wide and pale under the line of K̃.
 PALE = "#bdbdbd"
 #: Eigenvalues below this fraction of the largest, times the number of rows, are rounding and are not drawn.
@@ -44,7 +50,7 @@ ROUNDING = float(np.finfo(np.float64).eps)
 RIDGES = (KernelRidge, KernelRidgeClassifier, KernelRidgeCV)
 
 
-class SpectrumDisplay:
+class SpectrumDisplay(Display):
     """Eigenvalues of K and of K̃ over the same rows, each divided by the number of rows.
 
     After this division, eigenvalues of a sample estimate those of all rows, and a fit's penalty is at
@@ -148,14 +154,17 @@ class SpectrumDisplay:
                 ArraySource(rows),
                 chunk_rows=model.plan_.chunk_rows,
                 engine=Engine(1),
-                stored_diagonal=_with_diagonal(model),
+                stored_diagonal=isinstance(model, GaussianProcessRegressor)
+                or bool(getattr(model, "diagonal", False)),
             )
             approximate, rank = operator.eigvalsh() / m, features.rank
-        penalties = _alphas(model) if alpha is None else np.array([positive_number("alpha", alpha)])
+        penalty = next(iter(model._evidence().penalty.values()), None)
+        if alpha is not None:
+            penalty = positive_number("alpha", alpha)
         return cls(
             la.eigvalsh(exact, overwrite_a=True, check_finite=False) / m,
             approximate,
-            alpha=None if penalties is None else penalties / n_all,
+            alpha=None if penalty is None else np.asarray(penalty, np.float64) / n_all,
             rank=rank,
             n_all=n_all,
             name=type(model).__name__,
@@ -163,38 +172,21 @@ class SpectrumDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw both spectra on ``ax``; None for a new figure."""
-        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.4))
-        axes = self.ax_
-        tidy(axes)
+        axes = self._open(ax, (6.8, 4.4))
         spectra = [("K", self.exact, PALE, 4.5)]
         if self.approximate is not None:
             spectra.append((f"K̃, {self.name}", self.approximate, ORANGE, 1.6))
-        curves = []
-        for _, values, _, _ in spectra:
+        self.lines_, drawn = [], [] if self.alpha is None else list(self.alpha)
+        for name, values, colour, width in spectra:
             shown = values[values > ROUNDING * self.n_rows * self.exact[0]]
-            curves.append((np.arange(1.0, len(shown) + 1.0), shown))
-        marks = [] if self.alpha is None else list(self.alpha)
-        drawn = np.concatenate([curve[1] for curve in curves] + [marks])
-        scale_axis(
-            axes, "x", padded(np.array([1.0, max(len(c[0]) for c in curves)]), log=True, share=0.03), log=True
-        )
-        scale_axis(axes, "y", padded(drawn, log=True), log=True)
+            drawn.extend(shown)
+            self.lines_ += axes.plot(
+                np.arange(1.0, len(shown) + 1.0), shown, color=colour, linewidth=width, label=name, zorder=3
+            )
+        most = max(len(line.get_xdata()) for line in self.lines_)
+        scale_axis(axes, "x", padded(np.array([1.0, most]), log=True, share=0.03), log=True)
+        scale_axis(axes, "y", padded(np.array(drawn), log=True), log=True)
         name_axes(axes, "Number of the eigenvalue", "Eigenvalue / rows")
-        self.lines_ = []
-        for (name, _, colour, width), curve in zip(spectra, curves, strict=True):
-            self.lines_ += axes.plot(*curve, color=colour, linewidth=width, label=name, zorder=3)
-        self._draw_marks()
-        label_curves(
-            axes, [s[0] for s in spectra], curves, [QUIET, ORANGE], beside=self._guides(), size=NOTE_SIZE + 1
-        )
-        sample = f"{self.n_rows:,} rows"
-        if self.n_rows < self.n_all:
-            sample = f"{self.n_rows:,} rows sampled from {self.n_all:,}"
-        caption(axes, self._title(), sample)
-        return self
-
-    def _draw_marks(self) -> None:
-        axes = self.ax_
         self.alpha_lines_ = []
         for value in [] if self.alpha is None else self.alpha:
             self.alpha_lines_.append(axes.axhline(value, color=BLUE, linewidth=1.0, linestyle=(0, (4, 3))))
@@ -220,14 +212,10 @@ class SpectrumDisplay:
                 fontsize=NOTE_SIZE,
                 color=QUIET,
             )
-
-    def _guides(self) -> list[Curve]:
-        """Return the straight lines that labels should avoid."""
-        (left, right), (low, high) = self.ax_.get_xlim(), self.ax_.get_ylim()
-        lines = [(np.array([left, right]), np.full(2, a)) for a in ([] if self.alpha is None else self.alpha)]
-        if self.rank_line_ is not None:
-            lines.append((np.full(2, float(self.rank or 0)), np.array([low, high])))
-        return lines
+        name_lines(axes, self.lines_, [name for name, *_ in spectra], NOTE_SIZE + 1)
+        some = "" if self.n_rows == self.n_all else f" sampled from {self.n_all:,}"
+        caption(axes, self._title(), f"{self.n_rows:,} rows{some}")
+        return self
 
     def _title(self) -> str:
         if self.effective_dimension is None:
@@ -259,17 +247,6 @@ def _opened(
     if isinstance(model.predictor_, ExactPredictor):
         return source, kernel, None
     return source, kernel, model.plan_.build(source, kernel, rng=rng, engine=Engine(1))
-
-
-def _with_diagonal(model: BaseEstimator) -> bool:
-    """Return whether the model's matrix has a diagonal in addition to the bases."""
-    return isinstance(model, GaussianProcessRegressor) or bool(getattr(model, "diagonal", False))
-
-
-def _alphas(model: BaseEstimator) -> Array | None:
-    """Return the penalties that a model was fitted with, or None."""
-    penalty = next(iter(model._evidence().penalty.values()), None)
-    return None if penalty is None else np.atleast_1d(np.asarray(penalty, np.float64))
 
 
 def _descending(values: ArrayLike) -> Float64Array:

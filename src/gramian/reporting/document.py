@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
-from gramian.reporting.drawing import Picture
+from gramian.plotting.canvas import Figure, pyplot, tidy
 from gramian.summary.html import STYLE
 
 PAGE_STYLE = """
@@ -38,6 +41,15 @@ figcaption b{display:block}
 pre{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.75rem 1rem;overflow-x:auto}
 footer{margin-top:2rem;font-size:.85rem;opacity:.7}
 """
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as a ``data:`` address, with its caption, and a text for readers who cannot see it."""
+
+    title: str
+    caption: str
+    address: str
 
 
 @dataclass(frozen=True)
@@ -73,18 +85,15 @@ def document(
         if not (section.html or section.pictures):
             continue
         parts.append(f"<h2>{escape(section.title)}</h2>{section.html}")
+        figures = (
+            f'<figure><div><img src="{each.address}" alt="{escape(f"{each.title}. {each.caption}")}"></div>'
+            f"<figcaption><b>{escape(each.title)}</b>{escape(each.caption)}</figcaption></figure>"
+            for each in section.pictures
+        )
         if section.pictures:
-            parts.append(f'<div class="pictures">{"".join(map(_figure, section.pictures))}</div>')
+            parts.append(f'<div class="pictures">{"".join(figures)}</div>')
     parts.append(f"<footer>{footer}</footer></main></body></html>")
     return "\n".join(parts)
-
-
-def _figure(picture: Picture) -> str:
-    alt = escape(f"{picture.title}. {picture.caption}", quote=True)
-    return (
-        f'<figure><div><img src="{picture.address}" alt="{alt}"></div>'
-        f"<figcaption><b>{escape(picture.title)}</b>{escape(picture.caption)}</figcaption></figure>"
-    )
 
 
 def wrapped(html: str, *classes: str) -> str:
@@ -100,3 +109,22 @@ def paragraph(text: str) -> str:
 def code(text: str) -> str:
     """Return plain text as a block of code."""
     return f"<pre>{escape(text)}</pre>"
+
+
+def axes(size: tuple[float, float] = (5.2, 3.2)) -> tuple[Any, Any]:
+    """Return a new figure, unknown to windows and global state, and its axes."""
+    figure = pyplot("gramian report").Figure(figsize=size, layout="constrained")
+    ax = figure.subplots()
+    tidy(ax)
+    return figure, ax
+
+
+def draw_svg(figure: Figure, title: str, caption: str) -> Picture:
+    """Return the figure as SVG in a ``data:`` address."""
+    out = io.BytesIO()
+    plt = pyplot("gramian report")
+    # A $ in names from the data must not start mathematics.
+    with plt.rc_context({"svg.hashsalt": "gramian", "text.parse_math": False}):
+        figure.savefig(out, format="svg", dpi=150, metadata={"Date": None}, facecolor="white")
+    address = "data:image/svg+xml;base64," + base64.b64encode(out.getvalue()).decode("ascii")
+    return Picture(title, caption, address)

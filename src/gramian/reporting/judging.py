@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.metrics import r2_score, root_mean_squared_error
 from sklearn.pipeline import Pipeline
 
 from gramian._typing import Array, Float64Array, Rows, RowsLike
@@ -22,15 +24,11 @@ from gramian.estimator.base import KernelEstimator
 from gramian.exceptions import InputError
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.reporting.rows import all_rows, by_blocks
-from gramian.reporting.scores import CLASSIFICATION, REGRESSION, scores, trivial
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import members_of
 from gramian.tables.serving import TableServer
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
-
+REGRESSION, CLASSIFICATION = "regression", "classification"
 #: Levels of the intervals whose coverage is reported.
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 #: Rows on which the error of an approximation is estimated. Chosen by hand.
@@ -44,8 +42,8 @@ class Judgement:
     n_rows: int
     what: str  #: "predictions", or "features" of a transformer
     seconds: float  #: for all rows
-    task: str | None = None  #: None if there is no target to compare with
     why_not: str = ""  #: reason why there are no scores
+    task: str | None = None  #: None if there is no target to compare with
     scores: dict[str, float] = field(default_factory=dict)
     baseline: dict[str, float] = field(default_factory=dict)  #: of the mean, or of the most frequent class
     y: Array | None = None
@@ -55,6 +53,38 @@ class Judgement:
     coverage: dict[float, float] = field(default_factory=dict)  #: level of intervals to share of y inside
     frobenius: ErrorEstimate | None = None
     trace: ErrorEstimate | None = None
+
+    @property
+    def coverage_text(self) -> str:
+        """The share of true values that the intervals of each level hold."""
+        return ", ".join(f"{level:.0%} hold {share:.1%}" for level, share in self.coverage.items())
+
+    @property
+    def microseconds(self) -> str:
+        """Microseconds for a row, as text."""
+        return f"{1e6 * self.seconds / max(self.n_rows, 1):.3g}"
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return rows, seconds, and scores next to those of a model without features."""
+        facts = [("rows", f"{self.n_rows:,}"), *score_facts(self.task, self.scores, self.baseline)]
+        if self.coverage:
+            facts.append(("intervals", self.coverage_text))
+        if (error := self.frobenius) is not None:
+            within = f"95 % within {error.low:.3g} and {error.high:.3g}"
+            facts.append(("Frobenius error", f"{error:.3g} of ‖K‖_F, {within}"))
+        if self.trace is not None:
+            facts.append(("trace error", f"{self.trace:.3g} of tr(K)"))
+        facts.append((f"seconds of the {self.what}", f"{self.seconds:.3g}, {self.microseconds} µs a row"))
+        if self.why_not:
+            facts.append(("no scores", self.why_not))
+        return facts
+
+    def tiles(self) -> list[tuple[str, str]]:
+        """Return the most important numbers, as label and text."""
+        tiles = [(name, f"{value:.4g}") for name, value in self.scores.items()]
+        if self.frobenius is not None:
+            tiles.append(("relative Frobenius error", f"{self.frobenius:.3g}"))
+        return [*tiles, (f"µs a row, {self.what}", self.microseconds)]
 
 
 def judge(
@@ -66,43 +96,48 @@ def judge(
     pipeline that ends with one. The seconds are those of this run, scaling included. The error of an
     approximation is that of the kernel matrix of these rows.
     """
-    last = model[-1] if isinstance(model, Pipeline) else model
-    n = X.shape[0]
+    before, last = (model[:-1].transform, model[-1]) if isinstance(model, Pipeline) else (None, model)
+    n, predicts, began = X.shape[0], hasattr(last, "predict"), time.perf_counter()
     with named_columns():
-        if not hasattr(last, "predict"):
-            taken = _time_predictions(model.transform, X)[1]
+        predicted = by_blocks(model.predict if predicts else model.transform, X)
+        taken = time.perf_counter() - began
+        if not predicts:
             if not isinstance(last, Approximation):
-                return Judgement(n, "features", taken, why_not="the model has no predict")
-            rows = (
-                model[:-1].transform(all_rows(cast("Rows | RowSource", X)))
-                if isinstance(model, Pipeline)
-                else X
-            )
+                return Judgement(n, "features", taken, "the model has no predict")
+            rows = X if before is None else before(all_rows(cast("Rows | RowSource", X)))
             error = last.relative_error(rows, n_rows=ERROR_ROWS, random_state=seed)
             why = "an approximation predicts no target"
-            return Judgement(n, "features", taken, why_not=why, frobenius=error, trace=last.trace_error(rows))
-        predicted, taken = _time_predictions(model.predict, X)
+            return Judgement(n, "features", taken, why, frobenius=error, trace=last.trace_error(rows))
         predicted = predicted[:, 0] if predicted.shape[1:] == (1,) else predicted
-        classes = hasattr(last, "classes_")
         why = _not_comparable(y, predicted)
-        if why:
-            return Judgement(n, "predictions", taken, why_not=why, predicted=predicted)
-        assert y is not None
-        task = CLASSIFICATION if classes else REGRESSION
-        probabilities = deviations = None
+        if y is None or why:
+            return Judgement(n, "predictions", taken, why, predicted=predicted)
+        classes, probabilities, deviations, coverage = hasattr(last, "classes_"), None, None, {}
         if classes and hasattr(model, "predict_proba"):
-            probabilities = _time_predictions(model.predict_proba, X)[0]
+            probabilities = by_blocks(model.predict_proba, X)
         if isinstance(last, GaussianProcessRegressor):
-            deviations = _deviations(model, X)
-        coverage = {}
-        if isinstance(last, TabularRegressor) and predicted.ndim == 1:
-            coverage = dict(_coverage(last, X, y))
-    y = _like(y, predicted) if classes else y
+
+            def deviations_of(rows: RowsLike) -> Any:
+                scaled = rows if before is None else before(rows)
+                return last.predict(scaled, return_std=True, include_noise=True)[1]
+
+            found = by_blocks(deviations_of, X)
+            deviations = np.asarray(found, np.float64) if found.ndim == 1 else None
+        if isinstance(last, TabularRegressor):
+            for level in LEVELS:
+                with suppress(InputError):  # the residuals are too few for this level
+                    low, high = by_blocks(partial(last.predict_interval, coverage=level), X).T
+                    coverage[level] = float(np.mean((low <= y) & (y <= high)))
+    if classes and y.dtype != predicted.dtype and predicted.dtype.kind in "biuf":
+        # Class labels have the type of the predictions, so that 1.0 in a file matches the class 1.
+        cast_labels = y.astype(predicted.dtype)
+        y = cast_labels if bool((cast_labels == y).all()) else y
+    task = CLASSIFICATION if classes else REGRESSION
     return Judgement(
         n,
         "predictions",
         taken,
-        task,
+        task=task,
         scores=scores(task, y, predicted),
         baseline=scores(task, y, trivial(task, y, n)),
         y=y,
@@ -113,34 +148,6 @@ def judge(
     )
 
 
-def _time_predictions(predict: Callable[[Any], Any], X: RowsLike) -> tuple[Array, float]:
-    """Return the result of ``predict`` for every row, block by block, and the seconds that it took."""
-    began = time.perf_counter()
-    return by_blocks(predict, X), time.perf_counter() - began
-
-
-def _deviations(model: BaseEstimator, X: RowsLike) -> Float64Array | None:
-    """Return the standard deviations of observations; None if there are several outputs."""
-
-    def of(rows: RowsLike) -> Any:
-        scaled = model[:-1].transform(rows) if isinstance(model, Pipeline) else rows
-        last = model[-1] if isinstance(model, Pipeline) else model
-        return last.predict(scaled, return_std=True, include_noise=True)[1]
-
-    found = _time_predictions(of, X)[0]
-    return np.asarray(found, np.float64) if found.ndim == 1 else None
-
-
-def _coverage(model: TabularRegressor, X: RowsLike, y: Array) -> Iterator[tuple[float, float]]:
-    """Yield the share of y inside the intervals of each level for which there are enough residuals."""
-    for level in LEVELS:
-        try:
-            low, high = by_blocks(partial(model.predict_interval, coverage=level), X).T
-        except InputError:  # the residuals are too few for this level
-            continue
-        yield level, float(np.mean((low <= y) & (y <= high)))
-
-
 def _not_comparable(y: Array | None, predicted: Array) -> str:
     if y is None:
         return "no targets were given"
@@ -148,17 +155,48 @@ def _not_comparable(y: Array | None, predicted: Array) -> str:
         return "the model predicts several outputs"
     if (predicted.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
         return "the targets are of another type than the predictions"
-    if len(np.unique(y)) < 2:
-        return "the targets are constant"
-    return ""
+    return "" if len(np.unique(y)) > 1 else "the targets are constant"
 
 
-def _like(y: Array, predicted: Array) -> Array:
-    """Return class labels in the type of the predictions, so that 1.0 in a file matches the class 1."""
-    if y.dtype == predicted.dtype or predicted.dtype.kind not in "biuf":
-        return y
-    cast = y.astype(predicted.dtype)
-    return cast if bool((cast == y).all()) else y
+def score_of(task: str, y: Array, predicted: Array, weights: Array | None = None) -> float:
+    """Return accuracy, or R² (0 is the mean of the held-out targets)."""
+    if task == CLASSIFICATION:
+        return float(np.average(y == predicted, weights=weights))
+    return float(r2_score(y, predicted, sample_weight=weights)) if len(y) > 1 else float("nan")
+
+
+def scores(task: str, y: Array, predicted: Array, weights: Array | None = None) -> dict[str, float]:
+    """Return the scores of the task by name."""
+    score = score_of(task, y, predicted, weights)
+    if task == CLASSIFICATION:
+        return {"accuracy": score}
+    return {"R²": score, "RMSE": float(root_mean_squared_error(y, predicted, sample_weight=weights))}
+
+
+def trivial(task: str, y: Array, count: int, weights: Array | None = None) -> Array:
+    """Return the predictions of a model without features: the mean, or the most frequent class."""
+    if task == REGRESSION:
+        return np.full(count, float(np.average(np.asarray(y, np.float64), weights=weights)))
+    classes, codes = np.unique(y, return_inverse=True)
+    return np.repeat(classes[[np.bincount(codes, weights).argmax()]], count)
+
+
+def number(value: float) -> str:
+    """Return a number with four significant figures as text."""
+    return "not defined" if np.isnan(value) else f"{value:.4g}"
+
+
+def score_text(scores: Mapping[str, float]) -> str:
+    """Return scores in one line."""
+    return ", ".join(f"{name} {number(value)}" for name, value in scores.items())
+
+
+def score_facts(
+    task: str | None, scores: Mapping[str, float], baseline: Mapping[str, float]
+) -> list[tuple[str, str]]:
+    """Return scores next to those of a model without features."""
+    simple = "mean" if task == REGRESSION else "most frequent class"
+    return [(name, f"{number(value)} ({simple}: {number(baseline[name])})") for name, value in scores.items()]
 
 
 @contextmanager
@@ -172,6 +210,4 @@ def named_columns() -> Iterator[None]:
 
 def behind(model: BaseEstimator) -> list[KernelEstimator]:
     """Return the numeric models of a table model, the one of the largest weight first."""
-    if not isinstance(model, TableServer):
-        return []
-    return [inner for _, inner in members_of(model.model_)]
+    return [inner for _, inner in members_of(model.model_)] if isinstance(model, TableServer) else []

@@ -1,9 +1,9 @@
-"""Report of a fitted model as one HTML file: choices, scores, effects, errors by segment, cost, versions."""
+"""HTML pages about a fitted model without external resources: one of the model, and one of its file."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,33 +12,44 @@ import scipy
 import sklearn
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._budget import format_bytes
 from gramian._files import complete_file
 from gramian._random import as_generator
-from gramian._typing import Array, RandomState, Rows, RowsLike
+from gramian._typing import RandomState, Rows, RowsLike
 from gramian.data.column import as_column
 from gramian.data.tables import as_table
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fit_inputs import read_rows
 from gramian.estimator.labels import label_array
 from gramian.estimator.targets import NumberTargets
-from gramian.exceptions import GramianError, InputError
-from gramian.explanation import explain
-from gramian.plotting.explanation import ExplanationDisplay
-from gramian.reporting.document import Section, code, document, paragraph, wrapped
-from gramian.reporting.drawing import Picture, axes, check_drawing, draw_svg
-from gramian.reporting.effects import of_effects, segments
-from gramian.reporting.inspected import rows_to_inspect
-from gramian.reporting.judging import Judgement, judge
-from gramian.reporting.model_page import both_sides, judged_facts, tiles_of
-from gramian.reporting.pictures import of_importances, of_inside, of_path
-from gramian.reporting.prediction_pictures import of_predictions, of_shares, of_trials
-from gramian.summary.html import facts_table, grid_table
+from gramian.exceptions import InputError
+from gramian.plotting.bars import ExplanationDisplay
+from gramian.plotting.canvas import pyplot
+from gramian.reporting.document import Picture, Section, axes, code, document, draw_svg, paragraph, wrapped
+from gramian.reporting.effects import explained, of_effects, rows_to_inspect, segments
+from gramian.reporting.judging import REGRESSION, Judgement, judge
+from gramian.reporting.pictures import (
+    of_coverage,
+    of_importances,
+    of_inside,
+    of_path,
+    of_predictions,
+    of_trials,
+)
+from gramian.summary import Grid, Summary
+from gramian.summary.html import facts_html, facts_table, grid_table, tables_html
 from gramian.tables.serving import TableServer
 
 #: Rows from which effects of columns are computed, and rows with their errors by segment. Chosen by hand.
 EFFECT_ROWS, SEGMENT_ROWS = 200, 20_000
+#: Largest number of features, or of arrays of the file, in a table. Chosen by hand.
+MOST_LISTED = 200
+WITHOUT_ROWS = (
+    "Pass rows that the model has not seen, model.report(path, X, y), for scores, effects and errors."
+)
 
 
 def report(
@@ -81,7 +92,7 @@ def report(
     >>> "Errors by segment" in made.read_text(encoding="utf-8")
     True
     """
-    check_drawing()
+    pyplot("gramian report")  # raise before the work if it is missing
     if not isinstance(model, KernelEstimator):
         raise InputError(
             f"model has type {type(model).__name__}; expected a fitted model of gramian, such as "
@@ -97,23 +108,36 @@ def report(
     rng = as_generator(random_state)
     seed = int(rng.integers(2**31))
     judged = None if X is None else _judge(model, X, y, seed)
+    html, pictures = paragraph(WITHOUT_ROWS), list[Picture]()
+    if judged is not None:
+        html = wrapped(facts_table(judged.facts()))
+        pictures = [*of_predictions(judged, model, seed), *of_coverage(judged)]
+    from gramian import __version__
+
     summary = model.summary()
+    versions = (
+        ("gramian", __version__),
+        ("Python", platform.python_version()),
+        ("NumPy", np.__version__),
+        ("SciPy", scipy.__version__),
+        ("scikit-learn", sklearn.__version__),
+        ("machine", f"{platform.system()} {platform.machine()}"),
+    )
+    made = code(f"import gramian as gm\n\nmodel = gm.{model!r}") + wrapped(facts_table(versions))
+    choices = [*of_trials(model), *of_path(model)]
     sections = [
-        Section("Scores on the given rows", *_scores(model, judged, seed)),
-        Section(
-            "What was chosen, and how sure that is", both_sides(summary), [*of_trials(model), *of_path(model)]
-        ),
+        Section("Scores on the given rows", html, pictures),
+        Section("What was chosen, and how sure that is", _both_sides(summary), choices),
         Section("What the model looks at", "", list(of_importances(model))),
         *_about_rows(model, X, judged, rng),
         Section("Inside", "", [*of_inside(model, seed)]),
-        Section("How to reproduce it", reproduction(model)),
+        Section("How to reproduce it", made),
     ]
-    subtitle = f"report of a fitted model, gramian {_version()}"
     text = document(
         type(model).__name__,
         summary.title,
-        subtitle,
-        tiles_of(summary, judged),
+        f"report of a fitted model, gramian {__version__}",
+        _tiles(summary, judged),
         sections,
         "Written by <code>model.report(path)</code>.",
     )
@@ -124,101 +148,127 @@ def report(
 
 def _judge(model: BaseEstimator, X: RowsLike, y: ArrayLike, seed: int) -> Judgement:
     rows = as_table(X) if isinstance(model, TableServer) else read_rows(model, X)
-    given = None if y is None else _truth(y, labels=is_classifier(model))
-    if given is not None and given.shape[:1] != (rows.shape[0],):
-        count = len(given) if given.ndim else "no"
+    if y is not None and is_classifier(model):
+        y = np.asarray(label_array(y))
+    elif y is not None:
+        given = as_column(y)
+        y = np.asarray(NumberTargets(given, len(given)).values if given.ndim else given)
+        y = y[:, 0] if y.shape[1:] == (1,) else y
+    if y is not None and y.shape[:1] != (rows.shape[0],):
+        count = len(y) if y.ndim else "no"
         raise InputError(f"y has {count} targets, but X has {rows.shape[0]} rows. Pass one for each row.")
     source = rows if not getattr(model, "_precomputed", False) else cast("Rows", X)
-    return judge(model, source, given, seed=seed)
-
-
-def _truth(y: ArrayLike, *, labels: bool) -> Array:
-    """Return targets or labels as an array, (n,) if there is one output; raise for missing ones."""
-    if labels:
-        return np.asarray(label_array(y))
-    given = as_column(y)
-    found = np.asarray(NumberTargets(given, len(given)).values if given.ndim else given)
-    return found[:, 0] if found.shape[1:] == (1,) else found
-
-
-def _scores(model: BaseEstimator, judged: Judgement | None, seed: int) -> tuple[str, list[Picture]]:
-    if judged is None:
-        text = (
-            "Pass rows that the model has not seen, model.report(path, X, y), for scores, effects and errors."
-        )
-        return paragraph(text), []
-    html = wrapped(facts_table(judged_facts(judged)))
-    return html, [*of_predictions(judged, model, seed), *of_shares(judged)]
+    return judge(model, source, y, seed=seed)
 
 
 def _about_rows(
-    model: BaseEstimator, X: RowsLike | None, judged: Judgement | None, rng: np.random.Generator
+    model: BaseEstimator, X: Any, judged: Judgement | None, rng: np.random.Generator
 ) -> Iterator[Section]:
     """Yield effects of columns, errors by segment, and an explained prediction."""
     if judged is None or X is None:
         return
     n = judged.n_rows
-    some = np.sort(rng.choice(n, min(n, EFFECT_ROWS), replace=False))
-    found = rows_to_inspect(model, X, some)
+    found = rows_to_inspect(model, X, np.sort(rng.choice(n, min(n, EFFECT_ROWS), replace=False)))
     if found is not None:
         yield Section(
             "Effects of the most important columns",
             paragraph("Mean predictions if a column is set to a value in all rows, others as they are."),
             list(of_effects(found)),
         )
-    errors = _errors(judged)
-    if errors is not None:
+    y, predicted = judged.y, judged.predicted
+    if y is None or predicted is None:
+        number, which = int(rng.integers(n)), "A row drawn at random"
+    else:
+        if judged.task == REGRESSION:
+            errors, what = (y.astype(np.float64) - predicted.astype(np.float64)) ** 2, "RMSE"
+        else:
+            errors, what = (y.astype(str) != predicted.astype(str)).astype(float), "share of wrong classes"
         many = np.sort(rng.choice(n, min(n, SEGMENT_ROWS), replace=False))
         whole = rows_to_inspect(model, X, many)
         if whole is not None:
-            what = "RMSE" if judged.task == "regression" else "share of wrong classes"
             grids = segments(whole, errors[many], what)
-            html = "".join(map(grid_table, grids))
-            yield Section("Errors by segment", wrapped(html) if grids else "")
-    number = int(rng.integers(n)) if errors is None else int(np.argmax(errors))
-    picture = _explanation_picture(model, X, number, worst=errors is not None)
-    yield Section("Why one prediction came out as it did", "", [] if picture is None else [picture])
-
-
-def _errors(judged: Judgement) -> Array | None:
-    """Return squared errors, or 1 for wrong classes; None without targets."""
-    if judged.y is None or judged.predicted is None or judged.task is None:
-        return None
-    if judged.task == "classification":
-        return (judged.y.astype(str) != judged.predicted.astype(str)).astype(np.float64)
-    return (judged.y.astype(np.float64) - judged.predicted.astype(np.float64)) ** 2
-
-
-def _explanation_picture(model: BaseEstimator, X: Any, number: int, *, worst: bool) -> Picture | None:
-    """Return the picture of one explained prediction; None for a model that cannot be explained."""
+            yield Section("Errors by segment", wrapped("".join(map(grid_table, grids))) if grids else "")
+        number, which = int(np.argmax(errors)), "The row with the largest error"
     row = X.iloc[number : number + 1] if hasattr(X, "iloc") else X[number : number + 1]
-    many = not hasattr(model, "classes_") and not getattr(model, "_flat", True)
-    try:
-        found = explain(model, row, by="similarity", output=0 if many else None)
-    except (GramianError, AttributeError):
-        return None
-    count = 2 if found.columns is not None else 1
-    figure, _ = axes((5.6 * count, 3.6))
-    figure.clear()
-    display = ExplanationDisplay(found).plot(figure.subplots(1, count))
-    which = "The row with the largest error" if worst else "A row drawn at random"
-    return draw_svg(display.figure_, f"Row {number:,}", f"{which}: the points most like it, and its columns.")
+    explanation = explained(model, row, by="similarity")
+    if explanation is not None:
+        count = 1 if explanation.columns is None else 2
+        figure, _ = axes((5.6 * count, 3.6))
+        figure.clear()
+        ExplanationDisplay(explanation).plot(figure.subplots(1, count))
+        said = f"{which}: the points most like it, and its columns."
+        pictures = [draw_svg(figure, f"Row {number:,}", said)]
+        yield Section("Why one prediction came out as it did", "", pictures)
 
 
-def reproduction(model: BaseEstimator) -> str:
-    """Return versions and parameters as HTML, with the call that makes the unfitted model."""
-    facts = [
-        ("gramian", _version()),
-        ("Python", platform.python_version()),
-        ("NumPy", np.__version__),
-        ("SciPy", scipy.__version__),
-        ("scikit-learn", sklearn.__version__),
-        ("machine", f"{platform.system()} {platform.machine()}"),
+def summary_of_file(model: BaseEstimator, header: Mapping[str, Any]) -> Summary:
+    """Return the summary of the model in a file, with the notes and the scaler stored in it."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    own = last.summary()
+    title, grids = own.title, [*own.grids]
+    if isinstance(model, Pipeline):
+        title = " → ".join(type(step).__name__ for _, step in model.steps)
+        scaler = model[0]
+        names = getattr(scaler, "feature_names_in_", [f"column {j}" for j in range(scaler.n_features_in_)])
+        mean = scaler.mean_ if scaler.mean_ is not None else [0.0] * len(names)
+        scale = scaler.scale_ if scaler.scale_ is not None else [1.0] * len(names)
+        rows = [(str(name), f"{m:.4g}", f"{s:.4g}") for name, m, s in zip(names, mean, scale, strict=True)]
+        grids.append(_listed("Features", ("name", "mean", "deviation"), rows))
+    arrays = [
+        (name, " × ".join(f"{size:,}" for size in array["shape"]), array["dtype"])
+        for name, array in header["arrays"].items()
     ]
-    return code(f"import gramian as gm\n\nmodel = gm.{model!r}") + wrapped(facts_table(facts))
+    grids.append(_listed("Arrays of the file", ("name", "shape", "type"), arrays))
+    notes = [(name, text) for name, text in header["notes"].items() if text]
+    return Summary(title, (*notes, *own.facts), tuple(grids), own.warnings, own.note)
 
 
-def _version() -> str:
-    from gramian import __version__
+def _listed(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Grid:
+    cut = "" if len(rows) <= MOST_LISTED else f"The first {MOST_LISTED} of {len(rows):,}."
+    return Grid(f"{title} ({len(rows):,})", columns, tuple(rows[:MOST_LISTED]), cut)
 
-    return __version__
+
+def page(
+    path: Path,
+    model: BaseEstimator,
+    header: Mapping[str, Any],
+    pictures: Sequence[Picture],
+    judged: Judgement | None = None,
+    data: Path | None = None,
+) -> str:
+    """Return the page of a model file, scored on the rows of ``data`` if they are given."""
+    summary = summary_of_file(model, header)
+    library = header.get("library", "unknown")
+    made = f"{path.name}, {format_bytes(path.stat().st_size)}, written by gramian {library}"
+    sections = []
+    if judged is not None:
+        source = "" if data is None else f" on {data.name}"
+        html = wrapped(facts_table(judged.facts()))
+        if judged.scores:
+            html += paragraph("Scores count where the model was not fitted to these rows.")
+        sections.append(Section(f"Scores{source}", html))
+    sections += [
+        Section("Model", _both_sides(summary)),
+        Section("Pictures", pictures=pictures),
+        Section("In Python", code(f"import gramian as gm\n\nmodel = gm.load({str(path.name)!r})")),
+    ]
+    written = "Written by <code>gramian report</code>."
+    return document(path.name, summary.title, made, _tiles(summary, judged), sections, written)
+
+
+def _both_sides(summary: Summary) -> str:
+    """Return facts on the left and tables on the right."""
+    both = f"<div>{facts_html(summary)}</div><div>{tables_html(summary.grids, opened=2)}</div>"
+    return wrapped(both, "sides")
+
+
+def _tiles(summary: Summary, judged: Judgement | None) -> list[tuple[str, str]]:
+    """Return the most important numbers, as label and text."""
+    tiles, facts = [] if judged is None else judged.tiles(), dict(summary.facts)
+    for ends, names in (
+        (",", ("model", "memory")),
+        (" (", ("method", "blocks", "rank")),
+        ("\n", ("fit took",)),
+    ):
+        tiles += [(name, facts[name].split(ends)[0]) for name in names if name in facts]
+    return tiles

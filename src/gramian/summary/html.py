@@ -1,9 +1,10 @@
-"""Summary as HTML: self-contained, with all text escaped, readable on light and dark pages."""
+"""Summary as HTML: self-contained, with all text escaped; base of objects that show theirs in notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from gramian.summary.value import Grid, Summary
 
@@ -70,3 +71,23 @@ def grid_table(grid: Grid) -> str:
     )
     note = f'<div class="gm-note">{escape(grid.note)}</div>' if grid.note else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}"
+
+
+class Shown:
+    """Base of objects that display their :meth:`summary`: as HTML in a notebook, as a table in rich.
+
+    ``print`` and ``repr`` are left to the object. rich calls ``__rich__``, so only then is it imported.
+    """
+
+    def summary(self) -> Summary:
+        """Return a summary of the object."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return fragment(self.summary())
+
+    def __rich__(self) -> Any:
+        # Imported here: rich is an optional package, and only rich calls this method.
+        from gramian.summary.terminal import renderable
+
+        return renderable(self.summary())

@@ -61,11 +61,11 @@ class Summary:
     note: str = ""
 
     def __str__(self) -> str:
-        parts = ["\n".join([self.title, *_columns(self.facts)])]
+        parts = ["\n".join([self.title, *aligned(self.facts)])]
         parts += [f"Warning: {text}" for text in self.warnings]
         for grid in self.grids:
             tail = [grid.note] if grid.note else []
-            parts.append("\n".join([grid.title, *_columns([grid.columns, *grid.rows]), *tail]))
+            parts.append("\n".join([grid.title, *aligned([grid.columns, *grid.rows]), *tail]))
         return printable("\n\n".join([*parts, self.note] if self.note else parts))
 
 
@@ -75,23 +75,16 @@ def spread_grid(title: str, first: str, sizes: Iterable[tuple[str, Sequence[int]
     >>> spread_grid("Ranks", "level", [("leaves", [8, 8, 2])]).rows
     (('leaves', '3', '2', '8', '8', '18'),)
     """
-    rows = tuple(
-        (
-            name,
-            f"{len(each):,}",
-            *(f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}" for value in _spread(each)),
-            f"{sum(each):,}",
-        )
-        for name, each in sizes
-    )
-    return Grid(title, (first, "blocks", "least", "median", "largest", "together"), rows)
+    rows = []
+    for name, each in sizes:
+        spread = (min(each), median(each), max(each)) if len(each) else (0, 0, 0)
+        texts = [f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}" for value in spread]
+        rows.append((name, f"{len(each):,}", *texts, f"{sum(each):,}"))
+    return Grid(title, (first, "blocks", "least", "median", "largest", "together"), tuple(rows))
 
 
-def _spread(sizes: Sequence[int]) -> tuple[float, float, float]:
-    return (min(sizes), median(sizes), max(sizes)) if len(sizes) else (0, 0, 0)
-
-
-def _columns(rows: tuple[tuple[str, ...], ...] | list[tuple[str, ...]]) -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return a line for each row of texts, with the columns below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths)).rstrip() for row in rows]
 

@@ -49,7 +49,11 @@ def summary_of(model: BaseEstimator, facts: Sequence[Fact], grids: Sequence[Grid
             grids.append(replace(plan.phases(), title=f"Phases of the last fit{which}"))
         facts += [*stated.model_facts(), *stated.fit_facts(spent=False)]
         said += stated.warnings
-    facts += _spent(model)
+    # Memory and seconds of the whole fit, search included, where they are known.
+    if hasattr(model, "memory_budget"):
+        facts.append(("budget", format_bytes(parse_bytes(model.memory_budget))))
+    if hasattr(model, "fit_seconds_"):
+        facts.append(("fit took", f"{model.fit_seconds_:.3g} s"))
     grids += state_grids(model)
     return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(said))
 
@@ -58,14 +62,6 @@ def last_plan(plan: Plan) -> Plan:
     """Return the plan of the last fit of a table model, with the reason why it was chosen."""
     reasons = {EXACT: "memory and time allow the exact model", AS_ASKED: "as large as memory and time allow"}
     return replace(plan, reason=reasons.get(plan.reason, plan.reason))
-
-
-def _spent(model: BaseEstimator) -> Iterator[Fact]:
-    """Yield the memory budget and the seconds of the whole fit, search included, where they are known."""
-    if hasattr(model, "memory_budget"):
-        yield "budget", format_bytes(parse_bytes(model.memory_budget))
-    if hasattr(model, "fit_seconds_"):
-        yield "fit took", f"{model.fit_seconds_:.3g} s"
 
 
 def _combined(mean: BaseEstimator) -> Iterator[Fact]:

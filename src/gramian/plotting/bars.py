@@ -1,0 +1,354 @@
+"""Displays of bars: the importances of features, and where one prediction comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._checks import numbers_of, whole_number
+from gramian._typing import Array, Float64Array, IntArray, RowsLike
+from gramian.exceptions import InputError
+from gramian.explanation import Explanation, explain
+from gramian.plotting.canvas import (
+    BLUE,
+    INK,
+    NOTE_SIZE,
+    ORANGE,
+    Axes,
+    Display,
+    caption,
+    name_axes,
+    pyplot,
+    scale_axis,
+    text_of,
+    tidy,
+)
+from gramian.summary import short
+
+#: Heights in inches of a bar and of all around the bars, of importances and of an explanation. By hand.
+BAR, FRAME, WIDE_BAR, WIDE_FRAME = 0.27, 1.5, 0.3, 1.6
+#: Longest name of a bar in letters; longer names end in an ellipsis.
+LETTERS = 32
+#: A fraction below this is written as "less than" this.
+LEAST = 1e-3
+
+
+class ImportanceDisplay(Display):
+    """The features that count most for a model, the first on top.
+
+    A bar is a feature's share of the total in ``feature_importances_``. For a kernel estimator with a learned
+    metric it is the feature's share of the mean squared distance of two rows, as the kernel measures it. For
+    a model of tables it is the share of the rise in the held-out loss if the column is permuted, with a line
+    of one standard error to either side. If two features are correlated, one of them may get the share of
+    both, or neither much, since the model can use the other one.
+
+    Build it with :meth:`from_estimator`; the constructor stores given numbers.
+
+    Parameters
+    ----------
+    importances : (d,) shares, finite and at least 0.
+    feature_names : (d,) names; by default "feature 0", ….
+    errors : (d,) standard errors of the shares, finite and at least 0; by default none are drawn.
+    n_features : int, default=20
+        Most bars. A note under the title gives the total share of the other features.
+    title : str
+
+    Attributes
+    ----------
+    importances, errors : (d,) as given.
+    feature_names : list of str
+    order : (min(n_features, d),) numbers of the features that are drawn, the largest share first.
+    figure_, ax_ : set by :meth:`plot`; ``bars_`` the bars.
+
+    Examples
+    --------
+    >>> display = ImportanceDisplay([0.1, 0.6, 0.3], ["age", "income", "rooms"], n_features=2)
+    >>> [display.feature_names[j] for j in display.order]
+    ['income', 'rooms']
+    >>> len(display.plot().bars_)
+    2
+    """
+
+    def __init__(
+        self,
+        importances: ArrayLike,
+        feature_names: Iterable[object] | None = None,
+        *,
+        errors: ArrayLike | None = None,
+        n_features: int = 20,
+        title: str = "What the model looks at",
+    ) -> None:
+        self.importances = _shares(importances)
+        self.feature_names = _names(feature_names, len(self.importances))
+        self.errors = None if errors is None else _shares(errors, "errors")
+        if self.errors is not None and len(self.errors) != len(self.importances):
+            raise InputError(
+                f"errors has length {len(self.errors)}, but there are {len(self.importances)} importances. "
+                "Pass one for each feature."
+            )
+        count = whole_number("n_features", n_features, 1)
+        # Stable, so that equal shares keep the order of the columns.
+        self.order: IntArray = np.argsort(-self.importances, kind="stable")[:count]
+        self.title = title
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: BaseEstimator,
+        *,
+        feature_names: Iterable[object] | None = None,
+        n_features: int = 20,
+        title: str = "What the model looks at",
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the importances of a fitted model.
+
+        Parameters
+        ----------
+        model : fitted, with ``feature_importances_``: one for tables, or a kernel estimator that was fitted
+            with ``metric="diagonal"`` or ``"full"``.
+        feature_names : names of the columns; by default the model's ``feature_names_in_``, if it has any.
+        n_features, title : as for the constructor. ax : as for :meth:`plot`.
+
+        Errors: ``InputError`` for a model without importances or a wrong number of names,
+        ``NotFittedError``, ``MissingPackageError`` without matplotlib.
+        """
+        pyplot(cls.__name__)
+        if not hasattr(model, "fit"):
+            raise InputError(
+                f"model has type {type(model).__name__}; expected a fitted estimator. Pass "
+                "gramian.TabularRegressor().fit(X, y), or its like."
+            )
+        check_is_fitted(model)
+        importances = getattr(model, "feature_importances_", None)
+        if importances is None:
+            raise InputError(
+                f"this {type(model).__name__} has no feature_importances_: it has learned no metric. Fit it "
+                "with metric='diagonal' or metric='full', or fit a TabularRegressor or TabularClassifier."
+            )
+        names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
+        errors = getattr(model, "feature_importances_std_", None)
+        return cls(importances, names, errors=errors, n_features=n_features, title=title).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the bars.
+
+        ax : axes to draw on; None for a new figure.
+        """
+        shown = self.importances[self.order]
+        axes = self._open(ax, (6.4, FRAME + BAR * len(shown)))
+        names = [self.feature_names[j] for j in self.order]
+        spread = np.zeros(len(shown)) if self.errors is None else self.errors[self.order]
+        texts = (_percent(float(share)) for share in shown)
+        self.bars_ = named_bars(axes, names, shown, texts, ends=shown + spread)
+        if self.errors is not None:
+            levels = np.arange(len(shown))
+            axes.errorbar(shown, levels, xerr=spread, fmt="none", ecolor=INK, elinewidth=1.0, zorder=3)
+        # Leave room for the number at the longest bar; the axis is empty if all importances are 0.
+        scale_axis(axes, "x", (0.0, 1.15 * float((shown + spread).max()) or 1.0), unit="%", log=False)
+        name_axes(axes, "Share of the importances", "")
+        count, others = len(self.importances), len(self.importances) - len(shown)
+        note = f"{count} feature{'s' if count > 1 else ''}"
+        if others:
+            rest = max(0.0, float(self.importances.sum() - shown.sum()))
+            noun = "other" if others == 1 else "others together"
+            note = f"{len(shown)} of {count} features; the {noun} {_percent(rest)}"
+        caption(axes, self.title, note)
+        return self
+
+
+def _shares(given: ArrayLike, name: str = "importances") -> Float64Array:
+    shares = np.array(numbers_of(name, given, "Pass one for each feature."))
+    if shares.ndim != 1 or not len(shares):
+        raise InputError(f"{name} has shape {shares.shape}; expected (d,). Pass one for each feature.")
+    if not np.isfinite(shares).all() or (shares < 0).any():
+        raise InputError(
+            f"{name} holds a number that is negative, NaN or infinite; pass shares of at least 0."
+        )
+    return shares
+
+
+def _names(given: Iterable[object] | None, count: int) -> list[str]:
+    if given is None:
+        return [f"feature {j}" for j in range(count)]
+    if isinstance(given, str):
+        raise InputError(f"feature_names={given!r} is one text; pass a list of {count} names.")
+    names = [str(name) for name in given]
+    if len(names) != count:
+        raise InputError(
+            f"feature_names has {len(names)} names, but there are {count} features. Pass one for each."
+        )
+    return names
+
+
+def _percent(share: float) -> str:
+    """Format a fraction as per cent, with at most a tenth: further digits would suggest false precision."""
+    return "under 0.1 %" if 0.0 < share < LEAST else text_of(share, "%")
+
+
+class ExplanationDisplay(Display):
+    """Where one prediction comes from: bars of the largest shares, and of the columns' contributions.
+
+    Bars to the right raise the prediction, bars to the left lower it. The left panel adds up to the
+    prediction: the points with the largest shares, all others together, and the base (intercept). The right
+    panel has the change of the prediction if a column alone is set to its reference, which need not add up.
+
+    Build it with :meth:`from_estimator`; the constructor stores an explanation.
+
+    Parameters
+    ----------
+    explanation : :class:`gramian.explanation.Explanation`
+    row : int, default=0
+        Number of the explained prediction to draw.
+    n_columns : int, default=10
+        Most columns to draw, those with the largest contributions.
+
+    Attributes
+    ----------
+    explanation, row : as given.
+    names, values : of the bars in the left panel; ``column_names``, ``contributions`` in the right one.
+    figure_, axes_ : set by :meth:`plot`; the right panel is left out if no column was explained.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((100, 2))
+    >>> m = gm.KernelRidge(0.1, gamma=5.0, approximation="exact").fit(X, X[:, 0])
+    >>> display = ExplanationDisplay(m.explain(X[:1], n_points=2)).plot()
+    >>> display.names[2:], len(display.values)
+    (['all other training rows', 'base'], 4)
+    """
+
+    def __init__(self, explanation: Explanation, *, row: int = 0, n_columns: int = 10) -> None:
+        if not isinstance(explanation, Explanation):
+            raise InputError(
+                f"explanation has type {type(explanation).__name__}; expected what model.explain(X) returns."
+            )
+        one = explanation[row]
+        self.explanation, self.row = explanation, row
+        parts = [(f"all other {one.kind}", one.rest[0]), ("boosting", one.other[0]), ("base", one.base[0])]
+        parts = [(name, value) for name, value in parts if value or name != "boosting"]
+        self.names = [
+            *(one.point_name(0, j) for j in range(one.points.shape[1])),
+            *(name for name, _ in parts),
+        ]
+        self.values = [*map(float, one.shares[0]), *(float(value) for _, value in parts)]
+        count = whole_number("n_columns", n_columns, 1)
+        self.column_names: list[str] = []
+        self.contributions: Float64Array = np.zeros(0)
+        if one.columns is not None:
+            order = np.argsort(-np.abs(one.columns[0]), kind="stable")[:count]
+            self.column_names = [one.column_names[j] for j in order]
+            self.contributions = one.columns[0, order]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: BaseEstimator,
+        X: RowsLike,
+        *,
+        row: int = 0,
+        n_points: int = 5,
+        by: str = "share",
+        n_columns: int = 10,
+        output: object = None,
+        X_train: RowsLike | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Explain the predictions for X and draw one of them.
+
+        model, X, n_points, by, output, X_train : as for :func:`gramian.explanation.explain`;
+        row, n_columns : as for the constructor; ax : as for :meth:`plot`.
+
+        Errors: ``InputError``, ``NotFittedError``, ``MissingPackageError`` without matplotlib.
+        """
+        pyplot(cls.__name__)  # raise before the work if it is missing
+        found = explain(model, X, n_points=n_points, by=by, output=output, X_train=X_train)
+        return cls(found, row=row, n_columns=n_columns).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the panels.
+
+        ax : as many axes as there are panels; None for a new figure.
+        """
+        one = self.explanation[self.row]
+        panels = 2 if self.column_names else 1
+        if ax is None:
+            bars = max(len(self.names), len(self.column_names))
+            size = (5.2 * panels, WIDE_FRAME + WIDE_BAR * bars)
+            self.figure_, made = pyplot(type(self).__name__).subplots(
+                1, panels, figsize=size, layout="constrained", squeeze=False
+            )
+            self.axes_ = list(made.ravel())
+        else:
+            self.axes_ = list(np.ravel(np.asarray(ax, dtype=object)))
+            if len(self.axes_) != panels:
+                raise InputError(
+                    f"ax has {len(self.axes_)} axes, but the display has {panels} panels. Pass "
+                    f"plt.subplots(1, {panels})[1], or None for a new figure."
+                )
+            self.figure_ = self.axes_[0].figure
+        label = f" for {short(one.labels[0], LETTERS)}" if one.labels else ""
+        _bars(self.axes_[0], self.names, self.values)
+        caption(
+            self.axes_[0],
+            f"{one.kind.capitalize()} it comes from",
+            f"together {one.prediction[0]:.4g}{label}",
+        )
+        name_axes(self.axes_[0], f"Share ({one.unit})", "")
+        if panels == 2:
+            _bars(self.axes_[1], self.column_names, self.contributions)
+            caption(self.axes_[1], "Columns", "change if this column alone is at its reference")
+            name_axes(self.axes_[1], f"Contribution ({one.unit})", "")
+        return self
+
+
+def _bars(ax: Axes, names: Sequence[str], values: Sequence[float] | Float64Array) -> None:
+    colours = [BLUE if value >= 0 else ORANGE for value in values]
+    named_bars(ax, names, values, (f"{value:+.3g}" for value in values), colours=colours)
+    ax.axvline(0.0, color=INK, linewidth=0.8, zorder=3)
+    # Leave room for the numbers at the ends of the bars.
+    low, high = min(0.0, *values), max(0.0, *values)
+    span = (high - low) or 1.0
+    ax.set_xlim(
+        low - (0.22 * span if low < 0 else 0.02 * span), high + (0.22 * span if high > 0 else 0.02 * span)
+    )
+
+
+def named_bars(
+    ax: Axes,
+    names: Sequence[str],
+    values: Sequence[float] | Array,
+    texts: Iterable[str],
+    *,
+    colours: str | list[str] = BLUE,
+    ends: Array | None = None,
+) -> Any:
+    """Draw bars, the first on top, with a name before and a text behind each; return the bars.
+
+    ``ends`` are where the texts stand, by default the ends of the bars.
+    """
+    levels, ends = np.arange(len(names)), np.asarray(values if ends is None else ends)
+    tidy(ax)
+    bars = ax.barh(levels, values, height=0.72, color=colours, zorder=2)
+    for level, end, text in zip(levels, ends, texts, strict=True):
+        ax.annotate(
+            text,
+            (end, level),
+            (4.0 if end >= 0 else -4.0, 0.0),
+            textcoords="offset points",
+            ha="left" if end >= 0 else "right",
+            va="center",
+            fontsize=NOTE_SIZE,
+            color=INK,
+        )
+    ax.set_yticks(levels, [short(name, LETTERS) for name in names])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(False, axis="y")
+    return bars
