@@ -14,7 +14,7 @@ from gramian.engine import Engine
 from gramian.landmarks.partition import CenterPartition
 from gramian.svm.divide import decomposition
 from gramian.svm.divide.active_set_cg import solve_faces
-from gramian.svm.divide.decomposition import Limits, refine
+from gramian.svm.divide.decomposition import DualLimits, refine
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.interior import interior_point
@@ -197,7 +197,7 @@ def solved(X, y, most, kernel, *, equality=True, tol=1e-3, start=None, max_iter=
     if start is not None:
         dual.u[:] = start
         gram.add(dual.gradient, X, start)
-    refine(gram, dual, Limits(tol, max_iter, memory), np.random.default_rng(0))
+    refine(gram, dual, DualLimits(tol, max_iter, memory), np.random.default_rng(0))
     return dual, gram.entries
 
 
@@ -266,7 +266,7 @@ class TestLevels:
         kernel, most = gm.Gaussian(0.3), np.full(600, 10.0)
         found = cluster_rows(X, kernel, 60, 3, np.random.default_rng(0), Engine(1))
         X, y = X[found.order], y[found.order]
-        limits = Limits(1e-5, 200, 10**8)
+        limits = DualLimits(1e-5, 200, 10**8)
         gram = Gram(X, kernel, FLOAT64, Engine(2))
         answers = [
             climb(gram, y, most, levels, equality, limits, np.random.default_rng(0))
@@ -288,7 +288,7 @@ class TestLevels:
             np.ones(200),
             [np.array([0, cut, 200, 200])],
             True,
-            Limits(1e-3, 10, 10**8),
+            DualLimits(1e-3, 10, 10**8),
             np.random.default_rng(0),
         )
         assert answer.offsets.tolist() == [-1.0, 1.0, 0.0]

@@ -16,7 +16,7 @@ from gramian.kernels import Cauchy
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.divide import levels, pivots
 from gramian.svm.divide.components import separate
-from gramian.svm.divide.decomposition import Limits
+from gramian.svm.divide.decomposition import DualLimits
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.levels import climb
@@ -91,7 +91,7 @@ def pivoted(X, y, kernel, component, penalty, *, equality=True, start=None, tol=
     lower, upper = np.minimum(0.0, penalty * y), np.maximum(0.0, penalty * y)
     gram, dual = Gram(X, kernel, FLOAT64, Engine(2)), Dual.at_zero(y, np.full(len(y), penalty), equality)
     dual.u[:] = 0.0 if start is None else start
-    settled = solve_pivots(gram, dual, -y, component, Limits(tol, 100, memory))
+    settled = solve_pivots(gram, dual, -y, component, DualLimits(tol, 100, memory))
     found = SimpleNamespace(u=dual.u, gradient=dual.gradient, settled=settled, steps=dual.steps)
     found.entries = gram.entries
     return found, lower, upper
@@ -191,7 +191,7 @@ class TestWhole:
             np.full(500, 10.0),
             [np.linspace(0, 500, 6).astype(int), np.array([0, 500])],
             equality,
-            Limits(1e-3, 200, 10**8),
+            DualLimits(1e-3, 200, 10**8),
             np.random.default_rng(0),
         )
         lower, upper = np.minimum(0.0, 10 * y), np.maximum(0.0, 10 * y)

@@ -231,7 +231,10 @@ class FastKernelModel(KernelEstimator):
             seconds,
         )
         centers = far_center(center, inverse_spread(spread)) is not None
-        best, used = self._search(trainer, sizes, cost, d, K, centers)
+        if sizes is None:
+            best, used = self._search(trainer, cost, d, K, centers)
+        else:
+            best, used = trainer.fitted(sizes), 1.0
 
         student = best.student
         found = np.asarray(rounded(student.predictor(), dtype, rows[kept])(judged.rows), np.float64)
@@ -264,17 +267,9 @@ class FastKernelModel(KernelEstimator):
         return sets
 
     def _search(
-        self,
-        trainer: ShapeTrainer,
-        sizes: Shape | None,
-        cost: tuple[float, str],
-        d: int,
-        K: int,
-        centers: bool,
+        self, trainer: ShapeTrainer, cost: tuple[float, str], d: int, K: int, centers: bool
     ) -> tuple[FittedShape, float]:
-        """Return the fit of given sizes, or the best within the cost, and its part of the cost."""
-        if sizes is not None:
-            return trainer.fitted(sizes), 1.0
+        """Return the best fit within the cost, and its part of the cost."""
 
         def clock(shape: Shape) -> float:
             return self._nanoseconds(shape, d, K, centers)

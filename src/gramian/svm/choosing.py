@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from gramian._random import as_generator
-from gramian._typing import Float64Array
+from gramian._typing import Array, Float64Array
+from gramian.compression.ridge_sums import SlicedTargets
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
@@ -106,7 +107,7 @@ def _candidates(
 
 
 def _folds(
-    parameters: NewtonParameters, rows: LabelledRows[Any], codes: Any, rng: np.random.Generator
+    parameters: NewtonParameters, rows: LabelledRows[Any], codes: Array | None, rng: np.random.Generator
 ) -> list[Fold]:
     """Return the folds that judge C; ``codes`` are the classes, which each fold has its share of."""
     counted = rows.counted
@@ -121,7 +122,7 @@ def _folds(
 
 def _choose_penalty(
     training: NewtonTraining,
-    targets: Any,
+    targets: SlicedTargets,
     problem: Problem,
     settings: NewtonSettings,
     folds: list[Fold],

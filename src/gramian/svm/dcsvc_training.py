@@ -7,7 +7,7 @@ import numbers
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -31,9 +31,12 @@ from gramian.kernels import Kernel
 from gramian.kernels.base import finite_diagonal, negative_part
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.input import InputParameters, scaled_input
-from gramian.svm.divide.decomposition import Limits
+from gramian.svm.divide.decomposition import DualLimits
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.levels import Climb, climb, cluster_rows
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 #: Bytes without which no working set of a thousand rows can be solved.
 LEAST_BYTES = 64 << 20
@@ -78,7 +81,7 @@ class DCSVCParameters:
     random_state: Any
 
     @classmethod
-    def of(cls, model: Any) -> Self:
+    def of(cls, model: BaseEstimator) -> Self:
         """Return the checked parameters of an estimator."""
         budget = parse_bytes(model.memory_budget)
         if budget < LEAST_BYTES:
@@ -175,7 +178,7 @@ def fit_dcsvc(
     largest = int(np.sort(np.bincount(own, minlength=len(classes)))[-2:].sum())
     # Small pairs are solved in parallel, large ones one after the other with all threads.
     parallel = len(pairs) >= 2 * engine.n_threads and largest <= 2 * asked.leaf_rows
-    limits = Limits(asked.tol, asked.max_iter, memory // (engine.n_threads if parallel else 1))
+    limits = DualLimits(asked.tol, asked.max_iter, memory // (engine.n_threads if parallel else 1))
     gram = Gram(values, kernel, dtype, engine)
 
     def solve(task: tuple[tuple[int, int], np.random.Generator]) -> tuple[IntArray, Climb]:

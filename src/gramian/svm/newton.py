@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from gramian.solvers.newton_system import NewtonPoint
 from gramian.solvers.solution import Solution, Status
 from gramian.svm.newton_training import NewtonSettings, NewtonTraining, bytes_beside
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 #: Tolerances are relative to the objective, or to this fraction of its value at f = 0 if that is larger:
 #: with one class and an unpenalised intercept the loss has no minimum.
 FLOOR = 1e-4
@@ -62,7 +65,7 @@ class NewtonParameters:
     asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
 
     @classmethod
-    def of(cls, model: Any, phases: Phases = silent) -> Self:
+    def of(cls, model: BaseEstimator, phases: Phases = silent) -> Self:
         """Return the checked parameters of an estimator that minimises a loss.
 
         ``phases`` is told of the phases of its fit.
@@ -207,7 +210,7 @@ class NewtonFit:
         return self.trained().state() | found
 
 
-def newton_evidence(model: Any) -> Evidence:
+def newton_evidence(model: BaseEstimator) -> Evidence:
     """Return what an estimator that holds a :class:`NewtonFit` states."""
     solution = model.solution_
     missed = (

@@ -186,10 +186,10 @@ class LossPasses:
         losses, gaps = np.zeros(len(outputs)), np.zeros(len(outputs))
         by_node = self._by_node(point.beta)
 
-        def begin(where: slice) -> Work[tuple[Any, Any]]:
+        def begin(where: slice) -> Work[tuple[Float64Array, Float64Array]]:
             y, w = self.targets[where][:, outputs], self._weights(where)
 
-            def work(unit: Unit, F: FloatArray) -> tuple[Any, Any]:
+            def work(unit: Unit, F: FloatArray) -> tuple[Float64Array, Float64Array]:
                 rows, own, mass = np.ix_(where.start + unit.rows, outputs), y[unit.rows], w[unit.rows]
                 f = self._values(unit, F, by_node) + point.offset
                 anchors[rows] = dual = loss.dual(own, f, anchors[rows])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.center_tree import METHODS
 from gramian.metric.input import InputParameters
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 DTYPES = ("auto", "float32", "float64")
@@ -44,7 +47,9 @@ class DCPredParameters:
     phases: Phases = silent
 
     @classmethod
-    def of(cls, model: Any, cost: float, losses: tuple[str, ...] = LOSSES, phases: Phases = silent) -> Self:
+    def of(
+        cls, model: BaseEstimator, cost: float, losses: tuple[str, ...] = LOSSES, phases: Phases = silent
+    ) -> Self:
         """Return the parameters of an estimator; ``cost`` is C, and ``losses`` are those that it may have."""
         kernel = KernelParameters.given(model)
         if kernel.precomputed:

@@ -29,7 +29,7 @@ DENSE_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DualLimits:
     """Accuracy and limits of the solution of a dual problem."""
 
     tol: float
@@ -37,7 +37,7 @@ class Limits:
     memory_bytes: int
 
 
-def refine(gram: Gram, dual: Dual, limits: Limits, rng: np.random.Generator) -> None:
+def refine(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator) -> None:
     """Minimise ½uᵀKu − yᵀu over the box, starting from ``dual`` and updating it; the equality keeps Σu.
 
     Each round leaves out the rows held at a bound by more than a margin (shrinking), solves for the others to
@@ -69,7 +69,7 @@ def refine(gram: Gram, dual: Dual, limits: Limits, rng: np.random.Generator) -> 
             gram.add(dual.gradient, part.rows[changed], change[changed], rest)
 
 
-def _settle(gram: Gram, dual: Dual, limits: Limits, rng: np.random.Generator) -> None:
+def _settle(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator) -> None:
     """Optimise over working sets until the violation is at most the tolerance."""
     dense_rows = min(DENSE_ROWS, int((limits.memory_bytes / (8.0 * (SQUARES + 1))) ** 0.5))
     goal = limits.tol
@@ -107,7 +107,7 @@ def _dense(square: Float64Array, local: Dual, tol: float) -> Float64Array:
 
 
 def _large(
-    gram: Gram, local: Dual, pressure: Array, limits: Limits, rng: np.random.Generator
+    gram: Gram, local: Dual, pressure: Array, limits: DualLimits, rng: np.random.Generator
 ) -> Float64Array | None:
     """Return coefficients of a large working set that lower the objective, or None if none were found."""
     # Beside what is kept, each thread computes one tile or one block of the preconditioner.

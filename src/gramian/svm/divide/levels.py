@@ -18,7 +18,7 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import Partition, fit_partition
 from gramian.svm.divide.components import separate
-from gramian.svm.divide.decomposition import Limits, refine
+from gramian.svm.divide.decomposition import DualLimits, refine
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.pivots import solve_pivots
@@ -123,7 +123,7 @@ def climb(
     most: Float64Array,
     levels: Sequence[IntArray],
     equality: bool,
-    limits: Limits,
+    limits: DualLimits,
     rng: np.random.Generator,
     leaf_solver: LeafSolver | None = None,
 ) -> Climb:
@@ -149,7 +149,7 @@ def climb(
         last = number == len(levels) - 1
         places = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         parallel = len(places) >= 2 * threads
-        own = Limits(
+        own = DualLimits(
             limits.tol if last else max(limits.tol, LEVEL_TOL),
             limits.max_iter,
             limits.memory_bytes // (threads if parallel else 1),
@@ -174,7 +174,7 @@ def climb(
 def _solve(
     task: tuple[Gram, Dual, np.random.Generator, IntArray],
     *,
-    limits: Limits,
+    limits: DualLimits,
     least: float,
     leaf_solver: LeafSolver | None,
     last: bool,
@@ -209,7 +209,7 @@ def _solve(
     return dual.violation() + neglected
 
 
-def _solve_support(gram: Gram, dual: Dual, limits: Limits, rng: np.random.Generator) -> None:
+def _solve_support(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator) -> None:
     """Solve roughly for the start's support vectors alone, then update the gradient of every row."""
     support = np.flatnonzero(dual.u)
     if not support.size:

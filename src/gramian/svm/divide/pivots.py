@@ -12,7 +12,7 @@ from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.kernels.base import CHUNK_ROWS
-from gramian.svm.divide.decomposition import Limits
+from gramian.svm.divide.decomposition import DualLimits
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import COLUMNS, Gram
 from gramian.svm.divide.subproblem import SQUARES, solve_box
@@ -36,7 +36,9 @@ PART_ROWS = 64
 JITTER, JITTER_TRIES = 4.0, 6
 
 
-def solve_pivots(gram: Gram, dual: Dual, linear: Float64Array, component: IntArray, limits: Limits) -> bool:
+def solve_pivots(
+    gram: Gram, dual: Dual, linear: Float64Array, component: IntArray, limits: DualLimits
+) -> bool:
     r"""Minimise ½uᵀKu + cᵀu over the box with Σu kept where there is an equality, K block-diagonal.
 
     Start from a guess F of the free rows. Each step solves K_FF u_F = −(c + b + K_F· u)_F exactly, with one
