@@ -16,7 +16,7 @@ from gramian.fast.dcpred import local_models
 from gramian.fast.dcpred.center_tree import CenterTree, fit_tree
 from gramian.fast.dcpred.local_models import exact_svm
 from gramian.fast.dcpred.parameters import DCPredParameters
-from gramian.fast.dcpred.training import ROUNDS, choose_landmarks
+from gramian.fast.dcpred.training import ROUNDS, choose_landmarks, for_rows
 from gramian.landmarks.rules import lloyd
 
 
@@ -83,19 +83,6 @@ class TestLandmarks:
         assert not classifier(n_leaves=2).fit(X, LABELS).exact_from_sample_.any()
 
     def test_a_row_of_weight_two_weighs_as_two(self, monkeypatch):
-        class Rows:
-            def __init__(self, rows):
-                self.rows = rows
-
-            def __len__(self):
-                return len(self.rows)
-
-            def take(self, where):
-                return self.rows[where]
-
-            def draw(self, count, rng):
-                return np.arange(len(self.rows))
-
         seen = []
 
         def spy(gram, y, costs):
@@ -108,7 +95,7 @@ class TestLandmarks:
         kernel = gm.Gaussian(0.4)
         for rows, costs in ((X[:200], np.full(200, 0.6)), (np.repeat(X[:200], 2, axis=0), np.full(400, 0.3))):
             targets = y if len(costs) == 200 else np.repeat(y, 2, axis=0)
-            choose_landmarks(Rows(rows), targets, costs, kernel, settings, np.random.default_rng(0))
+            choose_landmarks(as_source(rows), targets, costs, kernel, settings, np.random.default_rng(0))
         once, twice = seen
         # Σ over copies of α² is α²/2.
         np.testing.assert_allclose(
@@ -117,7 +104,7 @@ class TestLandmarks:
 
 
 def settings_of(model):
-    return DCPredParameters.of(model, float(model.C)).settings.of_rows(as_source(X), len(X))
+    return for_rows(DCPredParameters.of(model, float(model.C)), as_source(X), len(X), wide=False)
 
 
 class TestLeaves:

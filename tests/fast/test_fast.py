@@ -131,9 +131,9 @@ def test_metric_sees_the_directions_of_the_teacher(rows):
     assert constant.shape == (3, 2)
 
 
-def trainer_of(lesson, held, M, score=lambda found: 0.0):
-    d = lesson.rows.shape[1]
-    pool = Pool(lesson, np.zeros(d), np.ones(d), np.eye(d), np.random.default_rng(0))
+def trainer_of(training_set, held, M, score=lambda found: 0.0):
+    d = training_set.rows.shape[1]
+    pool = Pool(training_set, np.zeros(d), np.ones(d), np.eye(d), np.random.default_rng(0))
     return ShapeTrainer(M, {"teacher": pool}, {"teacher": held}, score, 0, Engine(1))
 
 
@@ -146,8 +146,10 @@ def test_copies_are_labelled_by_the_teacher(rows):
     for at in (0, 80, 160):
         some, fresh = rows[at : at + 80], rows[240:]
         held = TrainingSet(fresh, teacher(fresh), np.ones(len(fresh)))
-        lesson = TrainingSet(some, teacher(some), np.ones(80), teacher)
-        trainers = [trainer_of(one, held, np.eye(3)) for one in (lesson, replace(lesson, teacher=None))]
+        training_set = TrainingSet(some, teacher(some), np.ones(80), teacher)
+        trainers = [
+            trainer_of(one, held, np.eye(3)) for one in (training_set, replace(training_set, teacher=None))
+        ]
         errors.append([trainer.fitted(Shape(0, 8, 3)).loss for trainer in trainers])
     taught, alone = np.sum(errors, axis=0)
     assert taught < 0.8 * alone
@@ -360,8 +362,8 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
     def teacher(X):
         return np.clip(3.0 * np.sin(2 * X[:, :1]) + X[:, 1:2], -1.0, 1.0)
 
-    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
-    learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
+    training_set = TrainingSet(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
+    learned, held = training_set.some(np.arange(500)), training_set.some(np.arange(500, 700))
     trainer = trainer_of(learned, held, np.eye(3))
     trial = trainer.begun("teacher", Shape(0, 6, 3))
     found = trainer.fitted(Shape(0, 6, 3))
@@ -393,8 +395,8 @@ def test_a_search_goes_on_with_the_nearest_shapes(rows):
     def clock(shape):
         return shape.operations(3, 1)
 
-    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
-    learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
+    training_set = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
+    learned, held = training_set.some(np.arange(500)), training_set.some(np.arange(500, 700))
     ended = []
 
     def score(found):

@@ -47,9 +47,9 @@ def test_copies_lie_between_two_rows_and_keep_categories_whole():
     np.testing.assert_array_equal(noisy[:, 2:].sum(axis=1), 1.0)
 
 
-def pool(lesson, seed=0):
-    d = lesson.rows.shape[1]
-    return Pool(lesson, np.zeros(d), np.ones(d), np.eye(d), np.random.default_rng(seed))
+def pool(training_set, seed=0):
+    d = training_set.rows.shape[1]
+    return Pool(training_set, np.zeros(d), np.ones(d), np.eye(d), np.random.default_rng(seed))
 
 
 def objective(points, targets, centers, log_scales):
@@ -125,9 +125,9 @@ def test_a_unit_that_is_flat_stays_one(rows):
 
 
 def test_stages_go_on_from_one_another(rows):
-    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
+    training_set = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
     shape, engine = Shape(2, 6, 3), Engine(2)
-    some = pool(lesson).rows(4_000)
+    some = pool(training_set).rows(4_000)
     first = begin(some, shape, np.eye(3), (np.zeros(3), np.ones(3)), np.random.default_rng(0), engine)
     second = together(first, some, Limit(30), engine)
     third = alone(second, some, Limit(60), engine)
@@ -143,10 +143,10 @@ def test_stages_go_on_from_one_another(rows):
 @pytest.mark.parametrize("n_levels", [0, 2])
 def test_any_number_of_threads_learns_the_same_bits(rows, n_levels, monkeypatch):
     monkeypatch.setattr(loss_module, "TILE_ROWS", 500)
-    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
+    training_set = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
     found = []
     for threads in (1, 3):
-        some, engine = pool(lesson).rows(2_000), Engine(threads)
+        some, engine = pool(training_set).rows(2_000), Engine(threads)
         units = (np.zeros(3), np.ones(3))
         one = begin(some, Shape(n_levels, 4, 3), np.eye(3), units, np.random.default_rng(0), engine)
         found.append(alone(together(one, some, Limit(4), engine), some, Limit(4), engine).predictor())
@@ -160,26 +160,26 @@ def test_the_teacher_answers_once_for_each_row(rows):
         asked.append(len(X))
         return teacher(X)
 
-    lesson = TrainingSet(rows, teacher(rows), np.ones(700), counted)
-    one = pool(lesson)
-    assert len(one.rows(500).scaled) == 500
+    training_set = TrainingSet(rows, teacher(rows), np.ones(700), counted)
+    one = pool(training_set)
+    assert len(one.rows(500).rows) == 500
     assert not asked
     first = one.rows(5_000)
     assert len(asked) == 1
     assert BLOCK_ROWS <= asked[0] <= BLOCK_ROWS + 64
     more = one.rows(9_000)
-    np.testing.assert_array_equal(more.scaled[:5_000], first.scaled)
+    np.testing.assert_array_equal(more.rows[:5_000], first.rows)
     assert len(asked) == (1 if 700 + asked[0] >= 9_000 else 2)
-    np.testing.assert_allclose(more.targets.values, teacher(np.float64(more.scaled)), atol=1e-5)
+    np.testing.assert_allclose(more.values, teacher(np.float64(more.rows)), atol=1e-5)
     other = TrainingSet(rows[:40] + 0.5, teacher(rows[:40] + 0.5), np.ones(40), counted)
     count = len(asked)
     joined = one.joined(other).rows(9_000)
-    np.testing.assert_array_equal(joined.scaled[40:], more.scaled[:-40])
+    np.testing.assert_array_equal(joined.rows[40:], more.rows[:-40])
     assert len(asked) == count
-    assert len(one.lesson.rows) == 700
-    np.testing.assert_allclose(more.targets.weights[700:], COPY_WEIGHT * lesson.weights[0])
-    labels = pool(replace(lesson, teacher=None))
-    assert labels.most == len(labels.rows(9_000).scaled) == 700
+    assert len(one.own.rows) == 700
+    np.testing.assert_allclose(more.weights[700:], COPY_WEIGHT * training_set.weights[0])
+    labels = pool(replace(training_set, teacher=None))
+    assert labels.most == len(labels.rows(9_000).rows) == 700
 
 
 def test_a_shape_wants_rows_by_its_numbers():

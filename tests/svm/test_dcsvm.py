@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -13,13 +14,16 @@ from gramian.engine import Engine
 from gramian.landmarks.partition import CenterPartition
 from gramian.svm.divide import decomposition
 from gramian.svm.divide.active_set_cg import solve_faces
-from gramian.svm.divide.decomposition import Dual, refine
+from gramian.svm.divide.decomposition import DualLimits, refine
+from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.interior import interior_point
-from gramian.svm.divide.levels import DualSettings, Hierarchy, climb, cluster_rows
+from gramian.svm.divide.levels import Hierarchy, climb, cluster_rows
 from gramian.svm.divide.preconditioner import TwoLevel
-from gramian.svm.divide.subproblem import BoxSolution, _Dense, into_box, solve_box
+from gramian.svm.divide.subproblem import _shifted, solve_box
 from gramian.svm.divide.tiles import SIDE, SymmetricTiles
+
+FLOAT64 = np.dtype(np.float64)
 
 
 def rings(n, seed=0, noise=0.1):
@@ -41,6 +45,15 @@ def box(y, most):
     return np.minimum(0.0, y * most), np.maximum(0.0, y * most)
 
 
+def into_box(x, lower, upper, total):
+    return Dual(x, x, lower, upper, True).into_box(x, total)
+
+
+def solved_box(gram, linear, lower, upper, start, *, equality, tol):
+    """Return u and b of the solution from a start, whose gradient is not asked for."""
+    return solve_box(gram, linear, Dual(start, np.full(len(start), np.nan), lower, upper, equality), tol)
+
+
 class TestBox:
     @pytest.mark.parametrize("equality", [True, False])
     @pytest.mark.parametrize("kernel", [gm.Gaussian(0.2), gm.Gaussian(2.0), gm.Linear()])
@@ -49,13 +62,12 @@ class TestBox:
         X, y = rings(300)
         gram = kernel(X)
         lower, upper = box(y, np.full(300, penalty))
-        found = solve_box(gram, -y, lower, upper, np.zeros(300), equality=equality, tol=1e-6)
-        assert isinstance(found, BoxSolution)
-        assert violation(gram, -y, lower, upper, found.u, equality) < 1e-4 * max(1.0, penalty / 100)
-        assert (found.u >= lower).all()
-        assert (found.u <= upper).all()
+        u, _ = solved_box(gram, -y, lower, upper, np.zeros(300), equality=equality, tol=1e-6)
+        assert violation(gram, -y, lower, upper, u, equality) < 1e-4 * max(1.0, penalty / 100)
+        assert (u >= lower).all()
+        assert (u <= upper).all()
         if equality:
-            assert abs(found.u.sum()) < 1e-9 * penalty
+            assert abs(u.sum()) < 1e-9 * penalty
 
     # Older SciPy steps out of the box by a rounding error and says so.
     @pytest.mark.filterwarnings("ignore:Values in x were outside bounds:RuntimeWarning")
@@ -66,40 +78,41 @@ class TestBox:
         gram, linear = basis @ basis.T, 3 * rng.standard_normal(12)
         lower, upper = -rng.random(12), rng.random(12)
         start = into_box(rng.standard_normal(12), lower, upper, 0.1)
-        found = solve_box(gram, linear, lower, upper, start, equality=equality, tol=1e-9)
+        u, _ = solved_box(gram, linear, lower, upper, start, equality=equality, tol=1e-9)
         oracle = minimize(
-            lambda u: 0.5 * u @ gram @ u + linear @ u,
+            lambda v: 0.5 * v @ gram @ v + linear @ v,
             start,
-            jac=lambda u: gram @ u + linear,
+            jac=lambda v: gram @ v + linear,
             bounds=np.column_stack([lower, upper]),
             constraints=[LinearConstraint(np.ones((1, 12)), 0.1, 0.1)] if equality else [],
             method="SLSQP",
             options={"ftol": 1e-14, "maxiter": 500},
         )
-        np.testing.assert_allclose(found.u, oracle.x, atol=1e-6)
+        np.testing.assert_allclose(u, oracle.x, atol=1e-6)
 
     def test_interior_point_alone_comes_as_near_as_it_says(self):
         X, y = rings(120)
         gram = gm.Gaussian(0.8)(X)
         lower, upper = box(y, np.full(120, 10.0))
-        point = interior_point(_Dense(gram), -y + gram @ lower, upper - lower, -lower.sum(), 1e-6)
-        exact = solve_box(gram, -y, lower, upper, np.zeros(120), equality=True, tol=1e-9)
-        np.testing.assert_allclose(gram @ (point.x + lower), gram @ exact.u, atol=1e-4)
-        assert point.offset == pytest.approx(exact.offset, abs=1e-4)
+        linear, total = -y + gram @ lower, -lower.sum()
+        x, offset, *_ = interior_point(gram.dot, partial(_shifted, gram), linear, upper - lower, total, 1e-6)
+        exact, exact_offset = solved_box(gram, -y, lower, upper, np.zeros(120), equality=True, tol=1e-9)
+        np.testing.assert_allclose(gram @ (x + lower), gram @ exact, atol=1e-4)
+        assert offset == pytest.approx(exact_offset, abs=1e-4)
 
     def test_fixed_coordinates_stay(self):
         gram = np.eye(4) + 0.5
         lower, upper = np.array([0.0, 1.0, 0.0, 0.0]), np.array([1.0, 1.0, 0.0, 1.0])
-        found = solve_box(gram, -2 * np.ones(4), lower, upper, lower.copy(), equality=False, tol=1e-9)
-        np.testing.assert_allclose(found.u, [0.75, 1.0, 0.0, 0.75])
+        u, _ = solved_box(gram, -2 * np.ones(4), lower, upper, lower.copy(), equality=False, tol=1e-9)
+        np.testing.assert_allclose(u, [0.75, 1.0, 0.0, 0.75])
 
     def test_repeated_rows_make_a_singular_matrix(self):
         X, y = rings(60)
         X, y = np.vstack([X, X, X]), np.tile(y, 3)
         gram = gm.Gaussian(1.0)(X)
         lower, upper = box(y, np.full(180, 5.0))
-        found = solve_box(gram, -y, lower, upper, np.zeros(180), equality=True, tol=1e-5)
-        assert violation(gram, -y, lower, upper, found.u, True) < 1e-4
+        u, _ = solved_box(gram, -y, lower, upper, np.zeros(180), equality=True, tol=1e-5)
+        assert violation(gram, -y, lower, upper, u, True) < 1e-4
 
     def test_into_box_keeps_the_sum(self):
         rng = np.random.default_rng(0)
@@ -114,32 +127,34 @@ class TestLargeSets:
     @pytest.mark.parametrize("cache", [0, 40_000_000])
     def test_tiles_multiply_like_the_matrix(self, cache):
         X, _ = rings(SIDE + 70)
-        tiles = SymmetricTiles(X, gm.Gaussian(0.5), cache, Engine(2))
+        gram = Gram(X, gm.Gaussian(0.5), FLOAT64, Engine(2))
+        tiles = SymmetricTiles(gram, cache)
         v = np.random.default_rng(0).standard_normal(len(X))
         expected = gm.Gaussian(0.5)(X) @ v
         for _ in range(2):
             np.testing.assert_allclose(tiles.matvec(v), expected, atol=1e-8 if cache else 2e-3)
         assert tiles.dtype == (np.float64 if cache else np.float32)
         computed = SIDE**2 + 70 * SIDE + 70**2
-        assert tiles.entries == (computed if cache else 2 * computed)
+        assert gram.entries == (computed if cache else 2 * computed)
 
     def test_tiles_of_a_local_kernel_are_kept_sparse(self):
         X = np.sort(np.random.default_rng(0).random((2 * SIDE, 1)), axis=0)
         kernel = gm.Gaussian(0.002)
         # Room for one dense tile in float32, which all of these take together when sparse.
-        tiles = SymmetricTiles(X, kernel, 4 * SIDE**2, Engine(2))
+        gram = Gram(X, kernel, FLOAT64, Engine(2))
+        tiles = SymmetricTiles(gram, 4 * SIDE**2)
         v = np.random.default_rng(1).standard_normal(2 * SIDE)
         first, second = tiles.matvec(v), tiles.matvec(v)
         np.testing.assert_array_equal(first, second)
         np.testing.assert_allclose(first, kernel(X) @ v, atol=1e-3)
         assert tiles.dtype == np.float32
-        assert tiles.entries == 3 * SIDE**2
+        assert gram.entries == 3 * SIDE**2
 
     def test_preconditioner_inverts_a_positive_matrix_near_the_kernel(self):
         X, _ = rings(400)
         X = X[np.argsort(X[:, 0])]
         kernel = gm.Gaussian(0.4)
-        level = TwoLevel(X, kernel, 10**6, np.random.default_rng(0), Engine(1))
+        level = TwoLevel(Gram(X, kernel, FLOAT64, Engine(1)), 10**6, np.random.default_rng(0))
         free = np.random.default_rng(1).random(400) < 0.8
         solve = level.on(free)
         inverse = np.column_stack([solve(row) for row in np.eye(int(free.sum()))])
@@ -164,27 +179,26 @@ class TestLargeSets:
         kernel = gm.Gaussian(lengthscale)
         gram = kernel(X)
         lower, upper = box(y, np.full(450, penalty))
-        engine = Engine(1)
-        tiles = SymmetricTiles(X, kernel, 10**8, engine)
-        level = TwoLevel(X, kernel, 10**8, np.random.default_rng(0), engine)
+        rows = Gram(X, kernel, FLOAT64, Engine(1))
+        tiles, level = SymmetricTiles(rows, 10**8), TwoLevel(rows, 10**8, np.random.default_rng(0))
         u = np.zeros(450)
         for goal in (1e-1, 1e-2, 1e-3):
             gradient = gram @ u - y
             held = ((u <= lower) | (u >= upper)) & (goal < 0.1)
-            u = solve_faces(tiles, level, gradient, lower, upper, u, held, equality=equality, goal=goal)
+            u = solve_faces(tiles, level, Dual(u, gradient, lower, upper, equality), held, goal)
         assert violation(gram, -y, lower, upper, u, equality) < 1e-2
-        exact = solve_box(gram, -y, lower, upper, np.zeros(450), equality=equality, tol=1e-8)
-        np.testing.assert_allclose(gram @ u, gram @ exact.u, atol=2e-2)
+        exact, _ = solved_box(gram, -y, lower, upper, np.zeros(450), equality=equality, tol=1e-8)
+        np.testing.assert_allclose(gram @ u, gram @ exact, atol=2e-2)
 
 
 def solved(X, y, most, kernel, *, equality=True, tol=1e-3, start=None, max_iter=200, memory=10**8):
-    gram = Gram(X, kernel, np.float64, Engine(2))
+    gram = Gram(X, kernel, FLOAT64, Engine(2))
     dual = Dual.at_zero(y, most, equality)
     if start is not None:
         dual.u[:] = start
         gram.add(dual.gradient, X, start)
-    effort = refine(gram, dual, tol=tol, max_iter=max_iter, memory_bytes=memory, rng=np.random.default_rng(0))
-    return dual, effort
+    refine(gram, dual, DualLimits(tol, max_iter, memory), np.random.default_rng(0))
+    return dual, gram.entries
 
 
 @pytest.fixture
@@ -200,28 +214,28 @@ class TestRefinement:
         X, y = rings(500)
         most = np.random.default_rng(2).uniform(1, 20, len(y))
         kernel = gm.Gaussian(0.3)
-        dual, effort = solved(X, y, most, kernel, equality=equality, tol=1e-4)
+        dual, entries = solved(X, y, most, kernel, equality=equality, tol=1e-4)
         gram = kernel(X)
         np.testing.assert_allclose(dual.gradient, gram @ dual.u - y, atol=1e-8)
         assert violation(gram, -y, *box(y, most), dual.u, equality) <= 1.001e-4
-        assert effort.violation <= 1e-4
-        assert effort.iterations > 0
-        assert effort.entries > 0
+        assert dual.violation() <= 1e-4
+        assert dual.steps > 0
+        assert entries > 0
 
     def test_a_good_start_takes_less(self):
         X, y = rings(400)
         kernel, most = gm.Gaussian(0.3), np.full(400, 10.0)
-        cold, cold_effort = solved(X, y, most, kernel)
-        warm, effort = solved(X, y, most, kernel, start=cold.u)
-        assert effort.iterations == 0
-        assert cold_effort.iterations > 0
+        cold, _ = solved(X, y, most, kernel)
+        warm, _ = solved(X, y, most, kernel, start=cold.u)
+        assert warm.steps == 0
+        assert cold.steps > 0
         np.testing.assert_array_equal(warm.u, cold.u)
 
     def test_max_iter_ends_it(self):
         X, y = rings(500)
-        dual, effort = solved(X, y, np.full(len(y), 10.0), gm.Gaussian(0.3), max_iter=1, tol=1e-6)
-        assert effort.iterations == 1
-        assert effort.violation > 1e-6
+        dual, _ = solved(X, y, np.full(len(y), 10.0), gm.Gaussian(0.3), max_iter=1, tol=1e-6)
+        assert dual.steps == 1
+        assert dual.violation() > 1e-6
         assert abs(dual.u.sum()) < 1e-8
 
 
@@ -252,28 +266,29 @@ class TestLevels:
         kernel, most = gm.Gaussian(0.3), np.full(600, 10.0)
         found = cluster_rows(X, kernel, 60, 3, np.random.default_rng(0), Engine(1))
         X, y = X[found.order], y[found.order]
-        settings = DualSettings(equality, 1e-5, 200, 10**8)
-        gram = Gram(X, kernel, np.float64, Engine(2))
+        limits = DualLimits(1e-5, 200, 10**8)
+        gram = Gram(X, kernel, FLOAT64, Engine(2))
         answers = [
-            climb(gram, y, most, levels, settings, np.random.default_rng(0))
+            climb(gram, y, most, levels, equality, limits, np.random.default_rng(0))
             for levels in (found.edges(found.order, 60), [np.array([0, 600])])
         ]
         dense = kernel(X)
         values = [dense @ answer.u + answer.offsets[0] for answer in answers]
         np.testing.assert_allclose(values[0], values[1], atol=1e-4)
-        assert all(answer.effort.violation <= 1e-5 for answer in answers)
+        assert all(answer.violation <= 1e-5 for answer in answers)
 
     def test_one_class_in_a_cluster_has_a_constant_model(self):
         X, y = rings(200)
         X, y = X[(order := np.argsort(y))], y[order]
         cut = int((y < 0).sum())
-        gram = Gram(X, gm.Gaussian(0.5), np.float64, Engine(1))
+        gram = Gram(X, gm.Gaussian(0.5), FLOAT64, Engine(1))
         answer = climb(
             gram,
             y,
             np.ones(200),
             [np.array([0, cut, 200, 200])],
-            DualSettings(True, 1e-3, 10, 10**8),
+            True,
+            DualLimits(1e-3, 10, 10**8),
             np.random.default_rng(0),
         )
         assert answer.offsets.tolist() == [-1.0, 1.0, 0.0]

@@ -17,6 +17,10 @@ from gramian.svm.divide.preconditioner import TwoLevel
 from gramian.svm.divide.tiles import SIDE, TILE_BYTES, SymmetricTiles
 
 
+def rows_of(X, kernel, threads):
+    return Gram(X, kernel, np.dtype(np.float64), Engine(threads))
+
+
 def traced_peak(work):
     """Return the bytes by which memory grows at most during a call."""
     tracemalloc.start()
@@ -30,7 +34,7 @@ def traced_peak(work):
 def test_tiles_on_their_way_are_within_the_cache():
     X = np.random.default_rng(0).random((6 * SIDE, 3))
     tile = 4 * SIDE**2
-    tiles = SymmetricTiles(X, gm.Gaussian(0.5), 5 * tile, Engine(2))
+    tiles = SymmetricTiles(rows_of(X, gm.Gaussian(0.5), 2), 5 * tile)
     assert tiles.dtype == np.float32
     first, later = (traced_peak(lambda: tiles.matvec(np.ones(len(X)))) for _ in range(2))
     assert first <= (5 + 2.5) * tile
@@ -39,8 +43,8 @@ def test_tiles_on_their_way_are_within_the_cache():
 
 def test_a_symmetric_matrix_is_made_in_one_square():
     X = np.random.default_rng(0).random((1_500, 3))
-    gram = Gram(X, gm.Gaussian(0.5), np.float64, Engine(1))
-    peak = traced_peak(lambda: gram.square(slice(None)))
+    gram = rows_of(X, gm.Gaussian(0.5), 1)
+    peak = traced_peak(lambda: gram.square())
     assert peak <= 1.3 * 8 * len(X) ** 2  # a tile and its slices beside it
 
 
@@ -49,7 +53,7 @@ def test_a_preconditioner_keeps_its_bytes_on_every_face():
     allowed = 30_000_000
 
     def faces():
-        near = TwoLevel(X, gm.Gaussian(0.5), allowed, np.random.default_rng(0), Engine(2))
+        near = TwoLevel(rows_of(X, gm.Gaussian(0.5), 2), allowed, np.random.default_rng(0))
         for count in (len(X), len(X) // 2, len(X)):
             near.on(np.arange(len(X)) < count)
 
@@ -58,7 +62,7 @@ def test_a_preconditioner_keeps_its_bytes_on_every_face():
 
 def test_a_factor_is_made_in_one_square():
     X = np.random.default_rng(0).random((3_000, 3))
-    peak = traced_peak(lambda: _factor(X, gm.Gaussian(0.05), Engine(1)))
+    peak = traced_peak(lambda: _factor(rows_of(X, gm.Gaussian(0.05), 1)))
     assert peak <= 1.1 * 8 * len(X) ** 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,12 +16,14 @@ from gramian.kernels import Cauchy
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.divide import levels, pivots
 from gramian.svm.divide.components import separate
+from gramian.svm.divide.decomposition import DualLimits
+from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram
-from gramian.svm.divide.levels import DualSettings, climb
+from gramian.svm.divide.levels import climb
 from gramian.svm.divide.pivots import solve_pivots
-from gramian.svm.divide.subproblem import into_box, solve_box
+from gramian.svm.divide.subproblem import solve_box
 
-LEAST = 1e-9
+LEAST, FLOAT64 = 1e-9, np.dtype(np.float64)
 
 
 def islands(n, n_islands=4, seed=0, d=3):
@@ -86,18 +89,11 @@ class TestComponents:
 
 def pivoted(X, y, kernel, component, penalty, *, equality=True, start=None, tol=1e-4, memory=10**8):
     lower, upper = np.minimum(0.0, penalty * y), np.maximum(0.0, penalty * y)
-    found = solve_pivots(
-        Gram(X, kernel, np.float64, Engine(2)),
-        component,
-        -y,
-        lower,
-        upper,
-        np.zeros(len(y)) if start is None else start,
-        equality=equality,
-        tol=tol,
-        max_iter=100,
-        memory_bytes=memory,
-    )
+    gram, dual = Gram(X, kernel, FLOAT64, Engine(2)), Dual.at_zero(y, np.full(len(y), penalty), equality)
+    dual.u[:] = 0.0 if start is None else start
+    settled = solve_pivots(gram, dual, -y, component, DualLimits(tol, 100, memory))
+    found = SimpleNamespace(u=dual.u, gradient=dual.gradient, settled=settled, steps=dual.steps)
+    found.entries = gram.entries
     return found, lower, upper
 
 
@@ -112,8 +108,8 @@ class TestPivots:
         assert found.settled
         assert violation(gram, y, lower, upper, found.u, equality) <= 1e-4
         np.testing.assert_allclose(found.gradient, gram @ found.u - y, atol=1e-6)
-        exact = solve_box(gram, -y, lower, upper, 0 * y, equality=equality, tol=1e-8)
-        np.testing.assert_allclose(gram @ found.u, gram @ exact.u, atol=1e-3)
+        exact, _ = solve_box(gram, -y, Dual(0 * y, -y, lower, upper, equality), 1e-8)
+        np.testing.assert_allclose(gram @ found.u, gram @ exact, atol=1e-3)
         if equality:
             assert abs(found.u.sum()) < 1e-8 * penalty
 
@@ -137,7 +133,7 @@ class TestPivots:
 
     def test_a_sum_other_than_zero_is_kept(self):
         X, y, group = islands(200)
-        start = into_box(np.zeros(200), np.minimum(0.0, 3 * y), np.maximum(0.0, 3 * y), 4.0)
+        start = Dual.at_zero(y, np.full(200, 3.0), True).into_box(np.zeros(200), 4.0)
         found, lower, upper = pivoted(X, y, gm.Gaussian(0.3), group, 3.0, start=start)
         assert found.settled
         assert found.u.sum() == pytest.approx(4.0)
@@ -190,17 +186,18 @@ class TestWhole:
         X, y, _ = islands(500)
         kernel = gm.Gaussian(0.25)
         answer = climb(
-            Gram(X, kernel, np.float64, Engine(1)),
+            Gram(X, kernel, FLOAT64, Engine(1)),
             y,
             np.full(500, 10.0),
             [np.linspace(0, 500, 6).astype(int), np.array([0, 500])],
-            DualSettings(equality, 1e-3, 200, 10**8),
+            equality,
+            DualLimits(1e-3, 200, 10**8),
             np.random.default_rng(0),
         )
         lower, upper = np.minimum(0.0, 10 * y), np.maximum(0.0, 10 * y)
         worst = violation(kernel(X), y, lower, upper, answer.u, equality)
-        assert worst <= answer.effort.violation + 1e-9
-        assert answer.effort.violation <= 1e-3
+        assert worst <= answer.violation + 1e-9
+        assert answer.violation <= 1e-3
         assert levels.NEGLECTED_SHARE <= 0.05
 
     def test_without_pivots_the_working_sets_find_the_same(self, monkeypatch):

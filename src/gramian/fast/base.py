@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._phases import Progress
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, FloatArray, IntArray, RowsLike
+from gramian._typing import Array, Float64Array, FloatArray, RowsLike
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
@@ -43,9 +43,15 @@ from gramian.fast.fidelity import Fidelity, rounded, warn_if_low
 from gramian.fast.frames import by_name
 from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product, metric_directions
-from gramian.fast.learning.training_set import TrainingSet, together
-from gramian.fast.search import ShapeTrainer, linear_shape, search_shapes
+from gramian.fast.learning.metric import (
+    Teacher,
+    center_and_spread,
+    gradient_outer_product,
+    inverse_spread,
+    metric_directions,
+)
+from gramian.fast.learning.training_set import TrainingSet
+from gramian.fast.search import FittedShape, ShapeTrainer, linear_shape, search_shapes
 from gramian.fast.serving.centering import far_center
 from gramian.fast.serving.compiled import single_row
 from gramian.fast.serving.flat import FlatPredictor, flatten
@@ -66,14 +72,6 @@ TEACHER_PART = 0.25
 _TIMED: dict[tuple[Any, ...], float] = {}
 
 linear_cost = lru_cache(maxsize=256)(product_nanoseconds)
-
-#: From rows, values, weights and the time at which it should be done to a trained teacher.
-MakeTeacher = Callable[[Float64Array, Float64Array, Array, float], Teacher]
-#: From predicted values, true values and weights to a score; higher is better.
-Score = Callable[[Float64Array, Float64Array, Array], float]
-
-#: Receives the values found and the teacher's for the held-out rows, and these rows with their true values.
-Compare = Callable[[Float64Array, Float64Array, TrainingSet], None]
 
 
 class FastKernelModel(KernelEstimator):
@@ -162,127 +160,129 @@ class FastKernelModel(KernelEstimator):
             raise InputError("unlabelled rows have no effect with learn='labels'. Leave one of them out.")
         return self._dense(X, reset=False).astype(np.float64)
 
+    def _train_teacher(
+        self, given: object, rows: Float64Array, values: Float64Array, weights: Array, until: float
+    ) -> Teacher:
+        """Return the ``given`` teacher, or one trained on rows, values and weights until a time."""
+        raise NotImplementedError
+
+    def _score(self, found: Float64Array, held: TrainingSet) -> float:
+        """Return how well values found agree with those of held-out rows; higher is better."""
+        raise NotImplementedError
+
+    def _compare(self, given: object, found: Float64Array, teacher: Float64Array, held: TrainingSet) -> None:
+        """Keep what held-out rows say about the values found and the teacher's."""
+        raise NotImplementedError
+
     def _learn(
         self,
-        rows: Float64Array,
-        values: Float64Array,
-        weights: Array | None,
+        labelled: TrainingSet,
+        given: object,
         progress: Progress,
-        *,
-        teacher: MakeTeacher,
-        score: Score,
-        compare: Compare,
-        bounds: tuple[float | None, float | None] = (None, None),
         groups: Array | None = None,
         unlabelled: Float64Array | None = None,
     ) -> Self:
-        """Fit to rows (n, d) and values (n, outputs), and to the teacher's values of ``unlabelled`` rows.
+        """Fit to labelled rows, and to the teacher's values of ``unlabelled`` rows.
 
-        ``teacher`` trains on rows, values and weights until a time; ``score`` judges predicted values against
-        true ones with weights; ``compare`` keeps what the held-out rows say about values found and the
-        teacher's. The teacher's values are clipped to ``bounds``. The rows that are not held out contain a
-        row of every group, where each row has a group number.
+        ``given`` is the fitted teacher if there is one; its values are clipped to the bounds of the labelled
+        rows. The rows that are not held out contain a row of every group, where each row has a group number.
         """
         start = time.perf_counter()
         seconds = math.inf if self.time_limit is None else positive_number("time_limit", self.time_limit)
         one_of("learn", self.learn, LEARN)
-        one_of("dtype", self.dtype, DTYPES)
+        dtype = np.dtype(one_of("dtype", self.dtype, DTYPES))
         rng = as_generator(self.random_state)
-        shape, (budget, unit) = self._sizes, parse_cost(self.cost)
-        rows = rows.astype(np.float64)
-        n, d = rows.shape
-        weights = np.ones(n) if weights is None else weights
-        order = rng.permutation(np.flatnonzero(weights > 0))
+        sizes, cost = self._sizes, parse_cost(self.cost)
+        rows, values, weights = labelled.rows, labelled.values, labelled.weights
+        (n, d), K = rows.shape, values.shape[1]
         own = self.teacher is None or is_unfitted(self.teacher)  # a fitted one's values tell of no copies
+
+        order = rng.permutation(np.flatnonzero(weights > 0))
         order, repeats = repeats_together(order, as_source(rows), values, told=own)
         held, kept = split_held_out(order, np.zeros(n, np.intp) if groups is None else groups, repeats)
         count = len(held) if len(kept) < len(order) else 0
-        taught = teacher(rows[kept], values[kept], weights[kept], start + TEACHER_PART * seconds)
-        check_steady(taught, rows[kept])
-        lessons = self._lessons(rows, values, weights, taught, bounds)
+        judged = labelled.some(held)
+        until = start + TEACHER_PART * seconds
+        teacher = self._train_teacher(given, rows[kept], values[kept], weights[kept], until)
+        check_steady(teacher, rows[kept])
+        sets = self._training_sets(labelled, teacher)
+        parts = {name: each.some(kept).with_unlabelled(unlabelled) for name, each in sets.items()}
 
-        def held_score(found: Float64Array) -> float:
-            return score(found, values[held], weights[held])
-
-        def part(lesson: TrainingSet, mine: IntArray) -> TrainingSet:
-            own = lesson.some(mine)
-            if unlabelled is None or lesson.teacher is None:
-                return own
-            return together([own, own.at(unlabelled)])
-
-        parts = {name: part(lesson, kept) for name, lesson in lessons.items()}
         seen, mass = rows[kept], weights[kept]
         if unlabelled is not None:
             seen = np.concatenate([seen, unlabelled])
             mass = np.concatenate([mass, np.full(len(unlabelled), mass.mean())])
         center, spread = center_and_spread(seen, mass)
-        M = gradient_outer_product(taught, seen, spread, rng)
+        M = gradient_outer_product(teacher, seen, spread, rng)
         Q = metric_directions(M, spread, d) * spread[:, None]
-        held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
         seed = int(rng.integers(2**32))
-
-        def pool(lesson: TrainingSet) -> Pool:
-            return Pool(lesson, center, spread, Q, np.random.default_rng(seed))
-
-        pools = {name: pool(lesson) for name, lesson in parts.items()}
-        # One thread trains: the arrays of a leaf are so small that two threads took twice as long as one. The
-        # teacher's answers have all threads.
-        alone = Engine(1)
-        trainer = ShapeTrainer(M, pools, held_out, held_score, seed, alone, progress, start, seconds)
-        if shape is None:
-            K = values.shape[1]
-            product = linear_cost(d, K, self._rows_at_a_time(d))
-            limit = budget * product if unit == "x" else budget
-            centers = far_center(center, next(iter(pools.values())).inverse) is not None
-
-            def clock(shape: Shape) -> float:
-                return self._nanoseconds(shape, d, K, centers)
-
-            if unit == "x" and budget >= 1:
-                # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
-                limit = max(limit, clock(linear_shape(d, K)))
-            best = search_shapes(limit, clock, trainer)
-            warn_if_disturbed(product, product_nanoseconds(d, K, self._rows_at_a_time(d)), self.cost)
-            used = clock(linear_shape(d, K) if best.linear else best.shape) / limit
+        pool = partial(Pool, center=center, spread=spread, Q=Q, seed=seed)
+        trainer = ShapeTrainer(
+            M,
+            {name: pool(part) for name, part in parts.items()},
+            {name: each.some(held) for name, each in sets.items()},
+            partial(self._score, held=judged),
+            seed,
+            # One thread trains: the arrays of a leaf are so small that two threads took twice as long as one.
+            # The teacher's answers have all threads.
+            Engine(1),
+            progress,
+            start,
+            seconds,
+        )
+        centers = far_center(center, inverse_spread(spread)) is not None
+        if sizes is None:
+            best, used = self._search(trainer, cost, d, K, centers)
         else:
-            best = trainer.fitted(shape)
-            used = 1.0
-        student, dtype = best.student, np.dtype(self.dtype)
-        found = np.asarray(rounded(student.predictor(), dtype, rows[kept])(rows[held]), np.float64)
-        compare(found, taught(rows[held]), TrainingSet(rows[held], values[held], weights[held]))
-        if self.teacher is not None and not is_unfitted(self.teacher):
+            best, used = trainer.fitted(sizes), 1.0
+
+        student = best.student
+        found = np.asarray(rounded(student.predictor(), dtype, rows[kept])(judged.rows), np.float64)
+        self._compare(given, found, teacher(judged.rows), judged)
+        if not own:
             self.fidelity_ = replace(self.fidelity_, teacher_saw=True)
             warn_if_low(self.fidelity_, used, self.cost)
         if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth learning from
-            left = time.perf_counter() < trainer.until(1.0)
-            if best.lesson == "teacher" and is_unfitted(self.teacher) and left:
-                taught = teacher(rows[order], values[order], weights[order], trainer.until(1.0))
-                lesson = self._lessons(rows, values, weights, taught, bounds)["teacher"]
-                more = pool(part(lesson, order))
+            until = trainer.until(1.0)
+            if best.learned == "teacher" and is_unfitted(self.teacher) and time.perf_counter() < until:
+                teacher = self._train_teacher(given, rows[order], values[order], weights[order], until)
+                all_rows = self._training_sets(labelled, teacher)["teacher"].some(order)
+                more = pool(all_rows.with_unlabelled(unlabelled))
             else:
-                more = pools[best.lesson].joined(held_out[best.lesson])
+                more = trainer.pools[best.learned].joined(trainer.held_out[best.learned])
             student = trainer.again(best, more)
         self.predictor_ = student.predictor().astype(dtype)
-        self.shape_, self.learned_, self.validation_score_ = best.shape, best.lesson, best.score
+        self.shape_, self.learned_, self.validation_score_ = best.shape, best.learned, best.score
         self._batch = timed_batch(rows, self._rows_at_a_time(d), np.random.default_rng(0))
         return self
 
-    def _lessons(
-        self,
-        rows: Float64Array,
-        values: Float64Array,
-        weights: Array,
-        teacher: Teacher,
-        bounds: tuple[float | None, float | None],
-    ) -> dict[str, TrainingSet]:
+    def _training_sets(self, labelled: TrainingSet, teacher: Teacher) -> dict[str, TrainingSet]:
         """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
-        lessons = {}
-        if self.learn in ("auto", "teacher"):
-            lesson = TrainingSet(rows, values, weights, teacher, *bounds)
-            lessons["teacher"] = replace(lesson, values=lesson.asked(rows))
-        if self.learn in ("auto", "labels"):
-            lessons["labels"] = TrainingSet(rows, values, weights, None, *bounds)
-        return lessons
+        sets = {}
+        if self.learn != "labels":
+            taught = replace(labelled, teacher=teacher)
+            sets["teacher"] = replace(taught, values=taught.asked(labelled.rows))
+        if self.learn != "teacher":
+            sets["labels"] = labelled
+        return sets
+
+    def _search(
+        self, trainer: ShapeTrainer, cost: tuple[float, str], d: int, K: int, centers: bool
+    ) -> tuple[FittedShape, float]:
+        """Return the best fit within the cost, and its part of the cost."""
+
+        def clock(shape: Shape) -> float:
+            return self._nanoseconds(shape, d, K, centers)
+
+        product, least = linear_cost(d, K, self._rows_at_a_time(d)), linear_shape(d, K)
+        budget, unit = cost
+        limit = budget * product if unit == "x" else budget
+        if unit == "x" and budget >= 1:
+            # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
+            limit = max(limit, clock(least))
+        best = search_shapes(limit, clock, trainer)
+        warn_if_disturbed(product, product_nanoseconds(d, K, self._rows_at_a_time(d)), self.cost)
+        return best, clock(least if best.linear else best.shape) / limit
 
     def _evidence(self) -> Evidence:
         shape: Shape = self.shape_

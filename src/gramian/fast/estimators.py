@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -171,18 +170,8 @@ class FastKernelClassifier(Classifier, FastKernelModel):
             self.classes_ = targets.classes
             weights = relative_weights(targets.weights(self.class_weight, sample_weight))
             values = targets[slice(0, len(rows))]
-            return self._learn(
-                rows,
-                values,
-                weights,
-                bar.update,
-                teacher=partial(self._teacher, given),
-                score=self._accuracy,
-                compare=partial(self._compare, given),
-                bounds=(-CLIP, CLIP),
-                groups=likeliest(values),
-                unlabelled=self._unlabelled(unlabelled),
-            )
+            labelled = TrainingSet.of(rows, values, weights, (-CLIP, CLIP))
+            return self._learn(labelled, given, bar.update, likeliest(values), self._unlabelled(unlabelled))
 
     def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
@@ -220,14 +209,14 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         values = self._values(X)
         return log_probabilities(self.calibration_.log_odds(values))
 
-    def _compare(self, given: object, found: Float64Array, told: Float64Array, held: TrainingSet) -> None:
-        self.fidelity_ = same_class(found, told, held.weights)
+    def _compare(self, given: object, found: Float64Array, teacher: Float64Array, held: TrainingSet) -> None:
+        self.fidelity_ = same_class(found, teacher, held.weights)
         chances = None if given is None else class_chances(given, self.classes_, held.rows)
         if chances is None:
             chances = smooth_labels(likeliest(held.values), len(self.classes_), held.weights)
         self.calibration_ = Calibration.fit(found, chances, held.weights)
 
-    def _teacher(
+    def _train_teacher(
         self, given: object, rows: Float64Array, values: Float64Array, weights: Array, until: float
     ) -> Teacher:
         if given is not None:
@@ -243,9 +232,8 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         ask = class_teacher(model, self.classes_[known], Engine(self.n_jobs), rows)
         return ask if known.all() else with_absent_classes(ask, known)
 
-    @staticmethod
-    def _accuracy(found: Float64Array, values: Float64Array, weights: Array) -> float:
-        return float(np.average(likeliest(found) == likeliest(values), weights=weights))
+    def _score(self, found: Float64Array, held: TrainingSet) -> float:
+        return float(np.average(likeliest(found) == likeliest(held.values), weights=held.weights))
 
 
 @dataclass(eq=False, repr=False)
@@ -307,17 +295,9 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             weights = relative_weights(checked_weights(sample_weight, len(rows)))
             self.y_mean_, spread = center_and_spread(values, weights)
             self.y_std_ = np.where(spread > 0, spread, 1.0)
-            scaled = (values - self.y_mean_) / self.y_std_
-            return self._learn(
-                rows,
-                scaled,
-                weights,
-                bar.update,
-                teacher=partial(self._teacher, self._given_teacher(X)),
-                score=self._r2,
-                compare=self._compare,
-                unlabelled=self._unlabelled(unlabelled),
-            )
+            labelled = TrainingSet.of(rows, (values - self.y_mean_) / self.y_std_, weights)
+            given, further = self._given_teacher(X), self._unlabelled(unlabelled)
+            return self._learn(labelled, given, bar.update, unlabelled=further)
 
     def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
@@ -338,10 +318,10 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         check_is_fitted(self, "predictor_")
         return flatten(self.predictor_, self.y_std_, self.y_mean_)
 
-    def _compare(self, found: Float64Array, told: Float64Array, held: TrainingSet) -> None:
-        self.fidelity_ = explained_variance(found, told, held.weights)
+    def _compare(self, given: object, found: Float64Array, teacher: Float64Array, held: TrainingSet) -> None:
+        self.fidelity_ = explained_variance(found, teacher, held.weights)
 
-    def _teacher(
+    def _train_teacher(
         self, given: object, rows: Float64Array, values: Float64Array, weights: Array, until: float
     ) -> Teacher:
         if given is not None:
@@ -354,8 +334,8 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             model = fitted_teacher(clone(self.teacher), rows, wanted, weights)
         return number_teacher(model, values.shape[1], Engine(self.n_jobs))
 
-    @staticmethod
-    def _r2(found: Float64Array, values: Float64Array, weights: Array) -> float:
+    def _score(self, found: Float64Array, held: TrainingSet) -> float:
+        values, weights = held.values, held.weights
         left = weights @ np.square(values - found).sum(axis=1)
         mean = np.average(values, axis=0, weights=weights)
         total = weights @ np.square(values - mean).sum(axis=1)

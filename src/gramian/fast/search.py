@@ -15,7 +15,7 @@ from gramian._phases import Progress
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
-from gramian.fast.learning.augmentation import AugmentedRows, Pool
+from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import LEAST_LEAF_ROWS, Shape, StageLimits, Student, alone, begin, together
 from gramian.fast.learning.leaves import Limit
 from gramian.fast.learning.loss import LeafRows, settle
@@ -55,13 +55,13 @@ Clock = Callable[[Shape], float]
 class FittedShape:
     """A student with its results on the held-out rows.
 
-    lesson : name of the lesson that it learned, "teacher" or "labels". alone : whether its leaves were
+    learned : name of the training set that it learned, "teacher" or "labels". alone : whether its leaves were
     learned on their own. score : score against the labels of the held-out rows. loss : mean squared error
-    against the lesson's values on the held-out rows.
+    against the target values of that set on the held-out rows.
     """
 
     student: Student
-    lesson: str
+    learned: str
     alone: bool
     score: float
     loss: float
@@ -82,7 +82,7 @@ class ShapeTrainer:
     """Trainer of fast predictors of any shape, with what all fits share.
 
     M : metric, the teacher's average gradient outer product (d, d); pools : rows to learn from, and
-    held_out : held-out rows with their values, both by the name of the lesson.
+    held_out : held-out rows with their values, both by the name of the training set.
     """
 
     M: Float64Array
@@ -99,10 +99,10 @@ class ShapeTrainer:
         """Return when a part of the time is over."""
         return self.start + part * self.seconds
 
-    def rows(self, name: str, shape: Shape, effort: StageLimits) -> AugmentedRows:
-        """Return the rows of a lesson that a stage learns from."""
+    def rows(self, name: str, shape: Shape, effort: StageLimits) -> TrainingSet:
+        """Return the rows of a training set that a stage learns from."""
         pool = self.pools[name]
-        return pool.rows(effort.rows(shape, len(self.M), pool.lesson.values.shape[1]))
+        return pool.rows(effort.rows(shape, len(self.M), pool.own.values.shape[1]))
 
     def begun(self, name: str, shape: Shape) -> FittedShape:
         """Fit a shape for a few rounds.
@@ -117,12 +117,12 @@ class ShapeTrainer:
         return self.further(self.judged(first, name), name, TRIAL)
 
     def further(self, found: FittedShape, name: str, effort: StageLimits) -> FittedShape:
-        """Go on with a student, on a lesson; return the better of both on that lesson's held-out rows.
+        """Go on with a student, on a training set; return the better of both on the set's held-out rows.
 
-        Within one lesson the loss compares stages and shapes, since it needs far fewer rows than an error
-        count does; only between lessons must the score decide.
+        Within one set the loss compares stages and shapes, since it needs far fewer rows than an error count
+        does; only between sets must the score decide.
         """
-        before = found if found.lesson == name else self.judged(found.student, name)
+        before = found if found.learned == name else self.judged(found.student, name)
         if time.perf_counter() >= self.until(effort.part):
             return before
         rows = self.rows(name, found.shape, effort)
@@ -136,7 +136,7 @@ class ShapeTrainer:
 
     @property
     def first(self) -> str:
-        """The lesson that every shape begins with: the teacher's values, with their rows between the rows."""
+        """The set that every shape begins with: the teacher's values, with their rows between the rows."""
         return "teacher" if "teacher" in self.pools else "labels"
 
     def fitted(self, shape: Shape) -> FittedShape:
@@ -150,14 +150,14 @@ class ShapeTrainer:
         the teacher, all leaves with the directions go on once more.
         """
         for _ in range(2):
-            whole = self.further(found, found.lesson, FULL)
-            found = self.further(whole, found.lesson, OWN)
+            whole = self.further(found, found.learned, FULL)
+            found = self.further(whole, found.learned, OWN)
             if found.loss > WORTH * whole.loss:
                 break
         for name in self.pools:
-            if name != found.lesson:
+            if name != found.learned:
                 tuned = self.further(found, name, TUNE)
-                found = max(found, tuned, key=lambda one: one.score - AHEAD * (one.lesson == name))
+                found = max(found, tuned, key=lambda one: one.score - AHEAD * (one.learned == name))
         return found
 
     def again(self, found: FittedShape, pool: Pool) -> Student:
@@ -165,12 +165,12 @@ class ShapeTrainer:
         if found.linear:
             return linear_student(pool)
         effort = OWN if found.alone else FULL
-        rows = pool.rows(effort.rows(found.shape, len(self.M), pool.lesson.values.shape[1]))
+        rows = pool.rows(effort.rows(found.shape, len(self.M), pool.own.values.shape[1]))
         limit = Limit(AGAIN, self.until(1.0))
         return (alone if found.alone else together)(found.student, rows, limit, self.engine)
 
     def linear(self, name: str) -> FittedShape:
-        """Fit a linear model to a lesson."""
+        """Fit a linear model to a training set."""
         return self.judged(linear_student(self.pools[name]), name)
 
     def judged(self, student: Student, name: str, alone: bool = False) -> FittedShape:
@@ -181,7 +181,7 @@ class ShapeTrainer:
         return FittedShape(student, name, alone, self.score(outputs), loss)
 
     def loss(self, student: Student, name: str) -> tuple[float, Float64Array]:
-        """Return a student's loss on a lesson's held-out rows, and its values there."""
+        """Return a student's loss on a set's held-out rows, and its values there."""
         held = self.held_out[name]
         outputs = np.asarray(student.predictor()(held.rows), np.float64)
         return held.left(outputs) / float(held.weights.sum()), outputs
@@ -189,8 +189,8 @@ class ShapeTrainer:
 
 def linear_student(pool: Pool) -> Student:
     """Return a linear model of a pool's own rows, in float64."""
-    lesson, d = pool.lesson, pool.lesson.rows.shape[1]
-    leaf = LeafRows.of((lesson.rows - pool.center) * pool.inverse, lesson.targets())
+    own, d = pool.own, pool.own.rows.shape[1]
+    leaf = LeafRows.of((own.rows - pool.center) * pool.inverse, own.targets())
     units = Units.of(settle(leaf, np.zeros((0, d)), np.zeros((0, d)), rounds=LINEAR_ROUNDS))
     return Student(Shape(0, 0, d), np.eye(d), TreeRouter(), [units], pool.center, pool.inverse)
 
@@ -243,12 +243,12 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
 
     Every shape of :func:`shapes_within` is fitted for a few rounds to the teacher's values, or to the labels
     if they alone are learned. The ``FINALISTS`` with the smallest held-out loss go on, and the nearest of
-    them is fitted to the end (:meth:`ShapeTrainer.ended`). It competes with a linear model of each lesson,
+    them is fitted to the end (:meth:`ShapeTrainer.ended`). It competes with a linear model of each set,
     which wins a tie since nothing is cheaper. Raises ``BudgetError`` if the budget is below a linear model's
     cost.
     """
-    lesson = next(iter(trainer.pools.values())).lesson
-    d, K = lesson.rows.shape[1], lesson.values.shape[1]
+    own = next(iter(trainer.pools.values())).own
+    d, K = own.rows.shape[1], own.values.shape[1]
     least = clock(linear_shape(d, K))
     if least > nanoseconds:
         raise BudgetError(
@@ -257,7 +257,7 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
             math.ceil(least),
         )
     finals = [trainer.linear(each) for each in trainer.pools]
-    shapes = shapes_within(nanoseconds, clock, len(lesson.rows), direction_counts(trainer.M))
+    shapes = shapes_within(nanoseconds, clock, len(own.rows), direction_counts(trainer.M))
     first, name = next(shapes, None), trainer.first
     if first is not None and time.perf_counter() < trainer.until(TRIAL.part):
 

@@ -28,7 +28,7 @@ from gramian.selection.automatic import is_auto
 from gramian.selection.penalties import fold_numbers
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge
 from gramian.solvers.platt import platt_sigmoid
-from gramian.svm.choosing import CHOSEN, class_model, fit_newton
+from gramian.svm.choosing import CHOSEN, fit_newton
 from gramian.svm.newton import NewtonFit, NewtonParameters, Problem, newton_evidence, plan_newton
 
 #: Losses by name.
@@ -170,7 +170,7 @@ class KernelSVC(Classifier, KernelEstimator):
             parameters = NewtonParameters.of(self, phases)
             if self.probability:
                 rows = without_copies(rows, parameters.setup.resources.memory_bytes)[0]
-            fit = fit_newton(rows, parameters, class_model(problem))
+            fit = fit_newton(rows, parameters, problem)
             self._keep(fit.state())
             self.classes_ = rows.targets.classes
             if self.probability:
@@ -180,7 +180,7 @@ class KernelSVC(Classifier, KernelEstimator):
     def _problem(self) -> Problem:
         loss = LOSSES[one_of("loss", self.loss, tuple(LOSSES))]
         # Rounds are compared by the hinge itself; the minimiser works with parabolas around its kink.
-        return Problem(lambda n_outputs: loss, BEND, _hinge if self.loss == "hinge" else _squared_hinge)
+        return Problem(lambda *_: loss, BEND, _hinge if self.loss == "hinge" else _squared_hinge)
 
     def _values(self, X: RowsLike) -> Float64Array:
         return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
@@ -203,8 +203,8 @@ class KernelSVC(Classifier, KernelEstimator):
 
     def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
-        penalty = self._problem().penalty
-        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
+        problem = self._problem()
+        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), problem, *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence

@@ -156,7 +156,7 @@ class DCSVC(Classifier, KernelEstimator):
             y = own_target(X, y)
             rows = labelled_classes(self._fit_rows(X, y), y, sample_weight, self.class_weight)
             one_of("decision_function_shape", self.decision_function_shape, SHAPES)
-            self._keep(fit_dcsvc(rows, DCSVCParameters.of(self), bar.update).state())
+            self._keep(fit_dcsvc(rows, DCSVCParameters.of(self), bar.update))
             return self
 
     def _evidence(self) -> Evidence:

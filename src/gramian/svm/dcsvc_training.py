@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,9 +17,9 @@ from gramian._budget import UNSEEN_BYTES, format_bytes, parse_bytes
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._numerics import stored_tolerance
 from gramian._phases import Progress
-from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, RandomState, Rows
-from gramian.compression.expansion import MOST_PAIRS, PairwisePredictor
+from gramian._random import as_generator, children
+from gramian._typing import Float64Array, IntArray, Rows
+from gramian.compression.expansion import MOST_PAIRS, PairwisePredictor, class_pairs
 from gramian.compression.plan import NOMINAL_THREADS
 from gramian.compression.training import TILE_DTYPES
 from gramian.engine import Engine
@@ -29,10 +30,13 @@ from gramian.exceptions import AccuracyWarning, BudgetError, InputError, Numeric
 from gramian.kernels import Kernel
 from gramian.kernels.base import finite_diagonal, negative_part
 from gramian.kernels.precomputed import Precomputed
-from gramian.metric.input import Input, InputParameters, scaled_input
+from gramian.metric.input import InputParameters, scaled_input
+from gramian.svm.divide.decomposition import DualLimits
 from gramian.svm.divide.gram import Gram
-from gramian.svm.divide.levels import DualSettings, cluster_rows
-from gramian.svm.divide.one_vs_one import OneVsOne, solve_pairs
+from gramian.svm.divide.levels import Climb, climb, cluster_rows
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 #: Bytes without which no working set of a thousand rows can be solved.
 LEAST_BYTES = 64 << 20
@@ -59,23 +63,6 @@ def libsvm_leaf(square: Float64Array, y: Float64Array, most: Float64Array, tol: 
     return alpha
 
 
-class AsksForDCSVC(Protocol):
-    """The parameters of a divided SVM beside those of its kernel, as users give them."""
-
-    C: object
-    standardize: bool
-    fit_intercept: bool
-    leaf_size: object
-    branching: object
-    early: object
-    tol: object
-    max_iter: object
-    tile_dtype: object
-    memory_budget: int | str
-    n_jobs: int | None
-    random_state: RandomState
-
-
 @dataclass(frozen=True, eq=False)
 class DCSVCParameters:
     """Minimise ½ αᵀQα − Σα_i over 0 ≤ α_i ≤ C·w_i, by levels of clusters, to the accuracy ``tol``."""
@@ -94,7 +81,7 @@ class DCSVCParameters:
     random_state: Any
 
     @classmethod
-    def of(cls, model: AsksForDCSVC) -> Self:
+    def of(cls, model: BaseEstimator) -> Self:
         """Return the checked parameters of an estimator."""
         budget = parse_bytes(model.memory_budget)
         if budget < LEAST_BYTES:
@@ -117,11 +104,6 @@ class DCSVCParameters:
             Engine(model.n_jobs),
             model.random_state,
         )
-
-    @property
-    def kernel(self) -> KernelParameters:
-        """Parameters of the kernel."""
-        return self.input.kernel
 
     def merges(self, n_levels: int) -> int | None:
         """Return how many merges above the leaves early prediction stops; None without it."""
@@ -150,40 +132,6 @@ class DCSVCParameters:
         return Engine(threads), budget - UNSEEN_BYTES - max(share, taken(NOMINAL_THREADS))
 
 
-@dataclass(frozen=True)
-class DCSVCFit:
-    """Solutions of all pairs of classes with their predictor, as ``SVC`` arranges them."""
-
-    input: Input
-    pairs: OneVsOne
-    classes: Array
-    counts: Array  #: support vectors of each class
-    support_vectors: Rows  #: as they were given; none of a precomputed kernel
-    early: bool  #: whether each cluster has its own offsets
-    kernel: Kernel
-    predictor: PairwisePredictor
-
-    def state(self) -> dict[str, Any]:
-        """Return the learned attributes of an estimator with this fit, by name."""
-        found = self.pairs
-        # As SVC: two classes have their sign turned, so that positive values speak for the second.
-        sign = -1.0 if len(self.classes) == 2 else 1.0
-        return {
-            **self.input.state(),
-            "classes_": self.classes,
-            "support_": found.support.astype(np.int32),
-            "support_vectors_": self.support_vectors,
-            "dual_coef_": sign * found.coefficients,
-            "intercept_": sign * (found.offsets if self.early else found.offsets[0]),
-            "n_support_": self.counts.astype(np.int32),
-            "n_iter_": found.iterations,
-            "violation_": found.violations,
-            "kernel_entries_": found.entries,
-            "kernel_": self.kernel,
-            "predictor_": self.predictor,
-        }
-
-
 def _warn_if_indefinite(kernel: Kernel, rows: Rows) -> None:
     """Warn if kernel values of some rows, spread evenly over all, have negative eigenvalues."""
     negative, total, count = negative_part(kernel, rows)
@@ -197,20 +145,25 @@ def _warn_if_indefinite(kernel: Kernel, rows: Rows) -> None:
         )
 
 
-def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, progress: Progress) -> DCSVCFit:
-    """Return the fit to labelled rows; ``progress`` is told of each leaf that is solved."""
+def fit_dcsvc(
+    rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, progress: Progress
+) -> dict[str, Any]:
+    """Return the learned attributes of a fit to labelled rows, by name, as ``SVC`` arranges them.
+
+    ``progress`` is told of each leaf that is solved.
+    """
 
     def leaf_solver(*problem: Any) -> Float64Array:
         progress(1)
         return libsvm_leaf(*problem)
 
-    n, asked = rows.n, parameters
-    _check_pairs(len(rows.targets.classes))
+    n, asked, classes = rows.n, parameters, rows.targets.classes
+    _check_pairs(len(classes))
     most = np.full(n, asked.C) if rows.weights is None else asked.C * rows.weights
     codes = np.asarray(rows.targets.codes(slice(0, n)), np.intp)
     scaled = scaled_input(asked.input, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    kernel, rng = asked.kernel.of(source, rows.weights), as_generator(asked.random_state)
+    kernel, rng = asked.input.kernel.of(source, rows.weights), as_generator(asked.random_state)
     engine, memory = asked.shared_out()
     values = source.rows(slice(0, n))
     dtype: np.dtype[Any] = np.dtype(np.float32 if asked.tile_dtype == "float32" else np.float64)
@@ -219,40 +172,72 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, pro
         _warn_if_indefinite(kernel, values)
     hierarchy = cluster_rows(values, kernel, asked.leaf_rows, asked.branching, rng, engine)
     merges = asked.merges(len(hierarchy.above))
-    settings = DualSettings(asked.intercept, asked.tol, asked.max_iter, memory, leaf_solver)
+
+    order = hierarchy.order[most[hierarchy.order] > 0]  # rows of weight 0 are left out
+    own, pairs = codes[order], class_pairs(len(classes))
+    largest = int(np.sort(np.bincount(own, minlength=len(classes)))[-2:].sum())
+    # Small pairs are solved in parallel, large ones one after the other with all threads.
+    parallel = len(pairs) >= 2 * engine.n_threads and largest <= 2 * asked.leaf_rows
+    limits = DualLimits(asked.tol, asked.max_iter, memory // (engine.n_threads if parallel else 1))
+    gram = Gram(values, kernel, dtype, engine)
+
+    def solve(task: tuple[tuple[int, int], np.random.Generator]) -> tuple[IntArray, Climb]:
+        (first, second), stream = task
+        index = order[(own == first) | (own == second)]
+        part = gram.alone(index, Engine(1) if parallel else engine)
+        y = np.where(codes[index] == first, 1.0, -1.0)
+        edges = hierarchy.edges(index, asked.leaf_rows, merges)
+        return index, climb(part, y, most[index], edges, asked.intercept, limits, stream, leaf_solver)
+
+    tasks = list(zip(pairs, children(rng, len(pairs))))
+    whole, solved = np.zeros((len(classes) - 1, n)), []
     with warnings.catch_warnings():
         # What libsvm leaves open in a leaf is solved by other means, and the violation tells the rest.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = solve_pairs(
-            Gram(values, kernel, dtype, engine),
-            codes,
-            most,
-            len(rows.targets.classes),
-            hierarchy,
-            settings,
-            leaf_rows=asked.leaf_rows,
-            n_merged=merges,
-            rng=rng,
-        )
-    _warn(float(found.violations.max()), settings)
-    predictor = found.predictor(values, codes, hierarchy, merges, kernel)
-    counts = np.bincount(codes[found.support], minlength=len(rows.targets.classes))
-    vectors: Rows = np.empty((0, 0))
-    if asked.kernel.precomputed:
-        kernel = Precomputed()
-        predictor = predictor.on(kernel)
-    else:
-        vectors = rows.source.take(found.support)
-    return DCSVCFit(
-        input=scaled,
-        pairs=found,
-        classes=rows.targets.classes,
-        counts=counts,
-        support_vectors=vectors,
-        early=merges is not None,
-        kernel=kernel,
-        predictor=predictor,
+        with engine.results(solve, tasks) if parallel else nullcontext(map(solve, tasks)) as answers:
+            for (first, second), (index, answer) in zip(pairs, answers):
+                of_first = codes[index] == first
+                whole[second - 1, index[of_first]] = answer.u[of_first]
+                whole[first, index[~of_first]] = answer.u[~of_first]
+                solved.append(answer)
+    _warn_if_missed(max(answer.violation for answer in solved), asked)
+    offsets = np.column_stack([answer.offsets for answer in solved])
+    found = np.flatnonzero((whole != 0).any(axis=0))
+    support = found[np.lexsort((found, codes[found]))]
+
+    level, partition = None, None
+    cluster = np.zeros(len(support), np.intp)
+    if merges is not None:
+        level, partition = hierarchy.above[merges], hierarchy.partition
+        cluster = level[hierarchy.labels[support]]
+    order = np.lexsort((support, codes[support], cluster))
+    predictor = PairwisePredictor(
+        values[support[order]],
+        codes[support[order]],
+        cluster[order],
+        np.ascontiguousarray(whole[:, support[order]]),
+        offsets,
+        kernel,
+        partition,
+        level,
     )
+    precomputed = asked.input.kernel.precomputed
+    # As SVC: two classes have their sign turned, so that positive values speak for the second.
+    sign = -1.0 if len(classes) == 2 else 1.0
+    return {
+        **scaled.state(),
+        "classes_": classes,
+        "support_": support.astype(np.int32),
+        "support_vectors_": np.empty((0, 0)) if precomputed else rows.source.take(support),
+        "dual_coef_": sign * whole[:, support],
+        "intercept_": sign * (offsets[0] if merges is None else offsets),
+        "n_support_": np.bincount(codes[support], minlength=len(classes)).astype(np.int32),
+        "n_iter_": np.array([max(answer.iterations, 1) for answer in solved]),
+        "violation_": np.array([answer.violation for answer in solved]),
+        "kernel_entries_": sum(answer.entries for answer in solved),
+        "kernel_": Precomputed() if precomputed else kernel,
+        "predictor_": predictor.on(Precomputed()) if precomputed else predictor,
+    }
 
 
 def _check_pairs(n_classes: int) -> None:
@@ -265,11 +250,11 @@ def _check_pairs(n_classes: int) -> None:
         )
 
 
-def _warn(violation: float, settings: DualSettings) -> None:
-    if violation > settings.tol:
+def _warn_if_missed(violation: float, asked: DCSVCParameters) -> None:
+    if violation > asked.tol:
         warnings.warn(
-            f"DCSVC stopped at a violation of {violation:.3g}, above tol={settings.tol:.3g}, after at "
-            f"most max_iter={settings.max_iter} working sets. Raise max_iter or tol, or use "
+            f"DCSVC stopped at a violation of {violation:.3g}, above tol={asked.tol:.3g}, after at "
+            f"most max_iter={asked.max_iter} working sets. Raise max_iter or tol, or use "
             "tile_dtype='float64' and features of one scale.",
             AccuracyWarning,
             stacklevel=user_level(),

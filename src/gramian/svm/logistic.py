@@ -19,12 +19,12 @@ from gramian.estimator.progress import shown_phases
 from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.solvers.losses import Logistic, Softmax
-from gramian.svm.choosing import CHOSEN, class_model, fit_newton
+from gramian.svm.choosing import CHOSEN, fit_newton
 from gramian.svm.newton import NewtonParameters, Problem, newton_evidence, plan_newton
 
 #: Two classes have one output with the logistic loss, whose curvature is at most 1/4; more classes have one
 #: output each.
-PROBLEM = Problem(lambda n_outputs: Logistic() if n_outputs == 1 else Softmax(), bend=0.25)
+PROBLEM = Problem(lambda n_outputs, _: Logistic() if n_outputs == 1 else Softmax(), bend=0.25)
 
 
 @dataclass(eq=False, repr=False)
@@ -117,7 +117,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
             rows = labelled_classes(self._fit_rows(X, y), y, sample_weight, self.class_weight)
-            self._keep(fit_newton(rows, NewtonParameters.of(self, phases), class_model(PROBLEM)).state())
+            self._keep(fit_newton(rows, NewtonParameters.of(self, phases), PROBLEM).state())
             self.classes_ = rows.targets.classes
             return self
 
@@ -141,8 +141,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
 
     def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
-        penalty = PROBLEM.penalty
-        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
+        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), PROBLEM, *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence

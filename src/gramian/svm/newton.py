@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from gramian._checks import positive_number, whole_number
+from gramian._numerics import unit_roundoff
 from gramian._phases import Phases, silent
+from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
-from gramian.approximations.setup import AsksForFit, FitSetup
+from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
+from gramian.estimator.answers import PREDICT_ROWS
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.matching import names_known
-from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import BudgetError, InputError
@@ -30,11 +32,14 @@ from gramian.ridge.planning import Planned, plan_sums
 from gramian.ridge.training import ridge_round
 from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
 from gramian.selection.kernel_choice import KernelChoice
-from gramian.solvers.losses import Loss, Proximal
+from gramian.solvers.losses import EpsilonInsensitive, Loss, Proximal
 from gramian.solvers.newton import Minimum
 from gramian.solvers.newton_system import NewtonPoint
 from gramian.solvers.solution import Solution, Status
 from gramian.svm.newton_training import NewtonSettings, NewtonTraining, bytes_beside
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 #: Tolerances are relative to the objective, or to this fraction of its value at f = 0 if that is larger:
 #: with one class and an unpenalised intercept the loss has no minimum.
@@ -42,18 +47,6 @@ FLOOR = 1e-4
 #: Largest outputs · rank³ that approximation="auto" may choose. Each unit takes 0.5 ns (squared hinge) to
 #: 3.5 ns (hinge) of a fit, so this limit is 7 minutes to an hour. A rank that the user gives has no limit.
 MOST_WORK = 9e11
-
-
-class AsksForNewton(AsksForFit, Protocol):
-    """The parameters of an estimator that minimises a loss, beside those of its kernel and approximation."""
-
-    C: object
-    metric: object
-    standardize: bool
-    fit_intercept: bool
-    tol: object
-    max_iter: object
-    solution_: Solution  #: after a fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +65,7 @@ class NewtonParameters:
     asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
 
     @classmethod
-    def of(cls, model: AsksForNewton, phases: Phases = silent) -> Self:
+    def of(cls, model: BaseEstimator, phases: Phases = silent) -> Self:
         """Return the checked parameters of an estimator that minimises a loss.
 
         ``phases`` is told of the phases of its fit.
@@ -90,24 +83,6 @@ class NewtonParameters:
             whole_number("max_iter", model.max_iter, 1),
             asked,
         )
-
-    def settings(self, loss: Loss, mass: float, scale: float = 1.0) -> NewtonSettings:
-        """Return a loss with this penalty and these tolerances.
-
-        ``mass`` is the objective's size at f = 0 without C, ``scale`` that of the decision values.
-        """
-        return NewtonSettings(
-            loss, 1.0 / self.C, self.intercept, self.tol, self.max_iter, scale, FLOOR * mass
-        )
-
-    def with_kernel(self, kernel: Kernel) -> Self:
-        """Return the parameters with another kernel."""
-        return replace(self, setup=replace(self.setup, kernel=KernelParameters(kernel)))
-
-    def of_round(self, asked: RoundSetup) -> Self:
-        """Return the parameters of a round of learning a metric, whose rows are ready for the kernel."""
-        plain = InputParameters(self.setup.kernel)
-        return replace(self, setup=asked.applied(self.setup), input=plain)
 
 
 class Signs:
@@ -135,35 +110,66 @@ class Signs:
 
 @dataclass(frozen=True)
 class Problem:
-    """What one kind of estimator minimises."""
+    """Loss that an estimator minimises: of class labels as columns of ±1, or of numbers."""
 
-    #: Returns the loss for a number of outputs.
-    loss: Callable[[int], Loss]
+    #: Returns the loss for a number of outputs and, of numbers, the size of the targets.
+    loss: Callable[[int, float], Loss]
     #: Largest curvature of the loss: a ridge penalty is divided by it to compare with 1/C.
     bend: float = 1.0
-    #: Loss of each row, from targets and values (n, outputs), by which rounds of a metric are compared.
+    #: Loss of each row, from targets and values (n, outputs), by which rounds of a metric and C are compared.
     #: None: the loss that is minimised.
     judged: Callable[[Float64Array, Float64Array], Float64Array] | None = None
+    numbers: bool = False  #: whether the targets are numbers
 
     def penalty(self, C: float) -> float:
         """Return the ridge penalty that sizes and precision are planned for."""
         return 1.0 / (self.bend * C)
 
     def losses(self, targets: Float64Array, values: Float64Array) -> Float64Array:
-        """Return the loss of each row, (n,), by which rounds of a metric are compared."""
+        """Return the loss of each row, (n,), by which rounds of a metric and C are compared."""
         if self.judged is not None:
             return self.judged(targets, values)
-        return np.asarray(self.loss(targets.shape[1]).value(targets, values).sum(axis=1))
+        return np.asarray(self.loss(targets.shape[1], 1.0).value(targets, values).sum(axis=1))
+
+    def posed(
+        self, parameters: NewtonParameters, rows: LabelledRows[Any], before: KernelModel | None = None
+    ) -> tuple[LabelledRows[Any], NewtonSettings, Float64Array | None]:
+        """Return rows with targets as numbers, loss and tolerances, and intercepts to begin with.
+
+        ``before`` is the model of an earlier round of learning a metric.
+        """
+        scale, mass, start = 1.0, rows.mass, None
+        if self.numbers:
+            mean = rows.targets.mean(rows.weights)
+            scale = _spread(rows, mean)
+            loss = self.loss(rows.n_outputs, scale)
+            mass *= scale if isinstance(loss, EpsilonInsensitive) else scale**2
+            if parameters.intercept:
+                start = mean if before is None else before.intercept
+        else:
+            rows = replace(rows, targets=Signs.of(rows.targets))
+            loss = self.loss(rows.n_outputs, scale)
+            # Losses that are minimised output by output have a better start: the minimum for half the rows.
+            if before is not None and not loss.separable:
+                start = before.intercept
+        tol, most = parameters.tol, parameters.max_iter
+        settings = NewtonSettings(
+            loss, 1.0 / parameters.C, parameters.intercept, tol, most, scale, FLOOR * mass
+        )
+        return rows, settings, start
 
 
-@dataclass(frozen=True)
-class NewtonTask:
-    """What is minimised for the rows of a fit."""
-
-    rows: LabelledRows[Any]  #: with targets as numbers
-    settings: NewtonSettings
-    penalty: float  #: the ridge penalty that sizes and precision are planned for
-    start: Float64Array | None = None  #: intercepts to begin with
+def _spread(rows: LabelledRows[Any], mean: Float64Array) -> float:
+    """Return the largest weighted standard deviation of a target; if all are constant, their size."""
+    total, mass = np.zeros(rows.n_outputs), 0.0
+    for where in row_slices(rows.n, PREDICT_ROWS):
+        block = rows.targets[where]
+        w = np.ones(len(block)) if rows.weights is None else rows.weights[where]
+        total += w @ (block - mean) ** 2
+        mass += float(w.sum())
+    spread, size = float(np.sqrt(total.max() / mass)), float(np.abs(mean).max())
+    # The deviation of a constant is only rounding.
+    return spread if spread > 16.0 * unit_roundoff(np.float64) * size else size or 1.0
 
 
 @dataclass(frozen=True)
@@ -204,7 +210,7 @@ class NewtonFit:
         return self.trained().state() | found
 
 
-def newton_evidence(model: AsksForNewton) -> Evidence:
+def newton_evidence(model: BaseEstimator) -> Evidence:
     """Return what an estimator that holds a :class:`NewtonFit` states."""
     solution = model.solution_
     missed = (
@@ -218,28 +224,16 @@ def newton_evidence(model: AsksForNewton) -> Evidence:
     )
 
 
-def class_task(
-    parameters: NewtonParameters, rows: LabelledRows[Any], problem: Problem, start: Float64Array | None = None
-) -> NewtonTask:
-    """Return the task for rows with class labels; ``start`` are intercepts to begin with."""
-    signs = Signs.of(rows.targets)
-    settings = parameters.settings(problem.loss(signs.shape[1]), rows.mass)
-    return NewtonTask(replace(rows, targets=signs), settings, problem.penalty(parameters.C), start)
+def begin_training(
+    parameters: NewtonParameters, rows: LabelledRows[Any], settings: NewtonSettings, penalty: float
+) -> tuple[NewtonTraining, Kernel, np.random.Generator]:
+    """Plan and build the bases for rows that are ready for the kernel; return a generator that goes on.
 
-
-def minimise(
-    parameters: NewtonParameters,
-    task: NewtonTask,
-    choose: Callable[[NewtonTraining], tuple[NewtonSettings, NewtonPoint]] | None = None,
-) -> NewtonFit:
-    """Minimise the loss of a task's rows, which are ready for the kernel.
-
-    ``choose`` returns settings in place of the task's and a point to begin with, once there are bases.
+    ``penalty`` is the ridge penalty that sizes and precision are planned for.
     """
-    rows, settings, setup = task.rows, task.settings, parameters.setup
-    source, weights, outputs = rows.source, rows.weights, rows.n_outputs
+    setup, source, weights, outputs = parameters.setup, rows.source, rows.weights, rows.n_outputs
     anchored = isinstance(settings.loss, Proximal)
-    plan, kernel, engine, rng = _plan(setup, source, outputs, task.penalty, weights, anchored=anchored)
+    plan, kernel, engine, rng = _plan(setup, source, outputs, penalty, weights, anchored=anchored)
     rank = min(plan.root_rank, rows.n)
     if setup.automatic and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
         raise InputError(
@@ -258,13 +252,20 @@ def minimise(
         engine=engine,
         phases=setup.phases,
     )
+    return training, kernel, rng
+
+
+def minimise(
+    parameters: NewtonParameters, problem: Problem, rows: LabelledRows[Any], before: KernelModel | None = None
+) -> NewtonFit:
+    """Minimise the loss of rows that are ready for the kernel, with parameters of which none is "auto"."""
+    rows, settings, start = problem.posed(parameters, rows, before)
+    training, kernel, rng = begin_training(parameters, rows, settings, problem.penalty(parameters.C))
     at = None
-    if choose is not None:
-        settings, at = choose(training)
-    elif task.start is not None:
-        zero = NewtonPoint.zeros(training.features.rank, outputs)
-        at = NewtonPoint(zero.beta, zero.dual, task.start)
-    found = training.minimise(rows.targets, weights, settings, at)
+    if start is not None:
+        zero = NewtonPoint.zeros(training.features.rank, rows.n_outputs)
+        at = NewtonPoint(zero.beta, zero.dual, start)
+    found = training.minimise(rows.targets, rows.weights, settings, at)
     return NewtonFit(training, found, kernel, rows, settings, rng)
 
 
@@ -291,45 +292,26 @@ def _plan(
     return plan_sums(setup, source, n_outputs, penalty, weights=weights)
 
 
-def plan_newton(
-    parameters: NewtonParameters, penalty: Callable[[float], float], source: RowSource, n_outputs: int
-) -> Plan:
-    """Return the plan of bases and a pass; ``penalty`` gives the ridge penalty of the plan from C."""
+def plan_newton(parameters: NewtonParameters, problem: Problem, source: RowSource, n_outputs: int) -> Plan:
+    """Return the plan of bases and a pass."""
     source = planned_input(parameters.input, parameters.setup, source).over(source)
-    return _plan(parameters.setup.planning(), source, n_outputs, penalty(parameters.C))[0]
+    return _plan(parameters.setup.planning(), source, n_outputs, problem.penalty(parameters.C))[0]
 
 
-# ---- rounds of a metric --------------------------------------------------------------------------
-
-
-def newton_round(
-    parameters: NewtonParameters,
-    asked: RoundSetup,
-    penalty: float,
-    make: Callable[[NewtonParameters], RoundModel],
-) -> RoundModel:
-    """Return what a round of a metric fits: ``make`` of the round's parameters, or a ridge model.
+def newton_round(parameters: NewtonParameters, problem: Problem, asked: RoundSetup) -> RoundModel:
+    """Return what a round of a metric fits: this model, or a ridge model.
 
     A ridge model ranks metrics as well as this one does, and takes one solve instead of several passes.
     """
-    if not asked.quick or not compares_exactly(parameters.setup.resources.memory_bytes):
-        return make(parameters.of_round(asked))
-    setup = replace(asked.applied(parameters.setup), approximation="exact")
-    plain = InputParameters(setup.kernel)
-    return ridge_round(RidgeParameters(setup, plain, penalty, parameters.intercept))
+    setup = asked.applied(parameters.setup)
+    plain = InputParameters(setup.kernel)  # the rows of a round are ready for the kernel
+    if asked.quick and compares_exactly(parameters.setup.resources.memory_bytes):
+        setup, penalty = replace(setup, approximation="exact"), problem.penalty(parameters.C)
+        return ridge_round(RidgeParameters(setup, plain, penalty, parameters.intercept))
+    own = replace(parameters, setup=setup, input=plain)
 
+    def fit(rows: LabelledRows[Any]) -> FittedRound:
+        found = minimise(own, problem, rows, asked.before).trained()
+        return found.of_round(setup.resources.engine)
 
-def class_round(parameters: NewtonParameters, problem: Problem, asked: RoundSetup) -> RoundModel:
-    """Return what a round of a metric fits for a classifier."""
-
-    def make(own: NewtonParameters) -> RoundModel:
-        def fit(rows: LabelledRows[Any]) -> FittedRound:
-            # Losses that are minimised output by output have a better start: the minimum for half the rows.
-            coupled = not problem.loss(rows.n_outputs).separable
-            start = asked.before.intercept if coupled and asked.before is not None else None
-            found = minimise(own, class_task(own, rows, problem, start)).trained()
-            return found.of_round(own.setup.resources.engine)
-
-        return RoundModel(fit, problem.losses, bounded=False)
-
-    return newton_round(parameters, asked, problem.penalty(parameters.C), make)
+    return RoundModel(fit) if problem.numbers else RoundModel(fit, problem.losses, bounded=False)

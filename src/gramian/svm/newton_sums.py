@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,12 +30,6 @@ Result = TypeVar("Result")
 Work = Callable[[Unit, FloatArray], Result]
 
 
-class MapUnits(Protocol):
-    """Function from work to an iterator of it over the units of a chunk, in their order."""
-
-    def __call__(self, work: Work[Result], /) -> AbstractContextManager[Iterator[tuple[Unit, Result]]]: ...
-
-
 @dataclass
 class FeatureTiles:
     """Path features of all rows, unit by unit; kept after the first pass if ``room`` bytes hold them."""
@@ -54,43 +48,36 @@ class FeatureTiles:
         need = n * (width * self.features.dtype.itemsize + 8)
         return need if need <= self.room else 0
 
-    def chunks(self) -> Iterator[tuple[slice, MapUnits]]:
-        """Yield chunks of rows, each with a function that maps work over its units in their order."""
+    def map(self, begin: Callable[[slice], Work[Result]]) -> Generator[tuple[slice, Unit, Result]]:
+        """Yield results of all units in their order; ``begin`` returns the work on a chunk of rows."""
         n = self.source.shape[0]
         if n and len(self._kept) == -(-n // self.chunk_rows):
             for start, stored in self._kept.items():
-                yield slice(start, min(n, start + self.chunk_rows)), self._over(stored)
+                where = slice(start, min(n, start + self.chunk_rows))
+                with self.engine.results(partial(_with_unit, begin(where)), stored) as found:
+                    for unit, result in found:
+                        yield where, unit, result
             return
+        keeps = self.kept_bytes > 0
         for where, rows in row_blocks(self.source, self.chunk_rows):
-            yield where, self._through(where.start, rows)
+            work, stored = begin(where), []
 
-    def _over(self, stored: list[tuple[Unit, FloatArray]]) -> MapUnits:
-        def run(work: Work[Result]) -> AbstractContextManager[Iterator[tuple[Unit, Result]]]:
-            return self.engine.results(lambda pair: (pair[0], work(*pair)), stored)
+            def compute(
+                unit: Unit, _: Rows, F: FloatArray, work: Work[Result] = work
+            ) -> tuple[FloatArray | None, Result]:
+                return F if keeps else None, work(unit, F)
 
-        return run
-
-    def _through(self, start: int, rows: Rows) -> MapUnits:
-        @contextmanager
-        def run(work: Work[Result]) -> Iterator[Iterator[tuple[Unit, Result]]]:
-            def compute(unit: Unit, _: Rows, F: FloatArray) -> tuple[FloatArray | None, Result]:
-                return F if self.kept_bytes else None, work(unit, F)
-
-            def kept(
-                found: Iterator[tuple[Unit, tuple[FloatArray | None, Result]]],
-            ) -> Iterator[tuple[Unit, Result]]:
-                stored = []
-                for unit, (F, result) in found:
+            with self.features.map_units(rows, compute, self.engine) as computed:
+                for unit, (F, result) in computed:
                     if F is not None:
                         stored.append((unit, F))
-                    yield unit, result
-                if self.kept_bytes:
-                    self._kept[start] = stored
+                    yield where, unit, result
+            if keeps:
+                self._kept[where.start] = stored
 
-            with self.features.map_units(rows, compute, self.engine) as found:
-                yield kept(found)
 
-        return run
+def _with_unit(work: Work[Result], stored: tuple[Unit, FloatArray]) -> tuple[Unit, Result]:
+    return stored[0], work(*stored)
 
 
 @dataclass
@@ -198,15 +185,22 @@ class LossPasses:
         anchors = self.anchors[0]
         losses, gaps = np.zeros(len(outputs)), np.zeros(len(outputs))
         by_node = self._by_node(point.beta)
-        for where, over in self.tiles.chunks():
+
+        def begin(where: slice) -> Work[tuple[Float64Array, Float64Array]]:
             y, w = self.targets[where][:, outputs], self._weights(where)
-            with over(lambda unit, F: self._values(unit, F, by_node)) as units:
-                for unit, f in units:
-                    rows, f = np.ix_(where.start + unit.rows, outputs), f + point.offset
-                    dual = loss.dual(y[unit.rows], f, anchors[rows])
-                    anchors[rows] = dual
-                    gaps += w[unit.rows] @ loss.gap(y[unit.rows], f, dual)
-                    losses += w[unit.rows] @ loss.gap(y[unit.rows], f, np.zeros_like(dual))
+
+            def work(unit: Unit, F: FloatArray) -> tuple[Float64Array, Float64Array]:
+                rows, own, mass = np.ix_(where.start + unit.rows, outputs), y[unit.rows], w[unit.rows]
+                f = self._values(unit, F, by_node) + point.offset
+                anchors[rows] = dual = loss.dual(own, f, anchors[rows])
+                return mass @ loss.gap(own, f, dual), mass @ loss.gap(own, f, np.zeros_like(dual))
+
+            return work
+
+        with closing(self.tiles.map(begin)) as units:
+            for _, _, (gap, value) in units:
+                gaps += gap
+                losses += value
         return losses, gaps
 
     def _weights(self, where: slice) -> Array:
@@ -230,29 +224,32 @@ class LossPasses:
         shift = start.offset if step is None else np.concatenate([start.offset, step.offset])
         whole = len(outputs) == self.targets.shape[1]
         progress = self.phases(f"{self.name} {next(self.numbers)}", self.tiles.source.shape[0])
-        for where, over in self.tiles.chunks():
+
+        def begin(where: slice) -> Work[_UnitTerms]:
             y = self.targets[where] if whole else self.targets[where][:, outputs]
             w, first = self._weights(where), where.start
 
-            def work(unit: Unit, F: FloatArray, y: Array = y, w: Array = w, first: int = first) -> _UnitTerms:
+            def work(unit: Unit, F: FloatArray) -> _UnitTerms:
                 f = self._values(unit, F, by_node) + shift
                 anchor = self.anchors[0][np.ix_(first + unit.rows, outputs)] if self.anchors else None
                 return self._terms(unit, F, f, y[unit.rows], w[unit.rows], loss, anchor, fews)
 
-            with over(work) as units:
-                for unit, part in units:
-                    losses += part.losses
-                    slope_offset += part.slope_offset
-                    for total, mass, curved in zip(sums, part.masses, part.counts, strict=True):
-                        total.mass += float(mass)
-                        total.count += int(curved)
-                    for node, own in part.slopes:
-                        slope[offsets[node] : offsets[node] + len(own)] += own
-                    for output, node, gram, cross, ones in part.grams:
-                        sums[output].add(node, gram, cross, ones)
-                    for output, active, nodes, root in part.rows:
-                        sums[output].add_rows(active, nodes, root)
-                    progress(len(unit.rows))
+            return work
+
+        with closing(self.tiles.map(begin)) as units:
+            for _, unit, part in units:
+                losses += part.losses
+                slope_offset += part.slope_offset
+                for total, mass, curved in zip(sums, part.masses, part.counts, strict=True):
+                    total.mass += float(mass)
+                    total.count += int(curved)
+                for node, own in part.slopes:
+                    slope[offsets[node] : offsets[node] + len(own)] += own
+                for output, node, gram, cross, ones in part.grams:
+                    sums[output].add(node, gram, cross, ones)
+                for output, active, nodes, root in part.rows:
+                    sums[output].add_rows(active, nodes, root)
+                progress(len(unit.rows))
         self.active.update({int(j): total.count for j, total in zip(outputs, sums)})
         found = self.tiles.engine.map(_OutputSums.curvature, sums)
         return Evaluation(losses, slope, slope_offset, found)
@@ -261,10 +258,9 @@ class LossPasses:
         """Return f(x) + b of every row, shape (n, outputs)."""
         out = np.empty((self.tiles.source.shape[0], len(point.offset)))
         by_node = self._by_node(point.beta)
-        for where, over in self.tiles.chunks():
-            with over(lambda unit, F: self._values(unit, F, by_node)) as units:
-                for unit, f in units:
-                    out[where.start + unit.rows] = f + point.offset
+        with closing(self.tiles.map(lambda _: lambda unit, F: self._values(unit, F, by_node))) as units:
+            for where, unit, f in units:
+                out[where.start + unit.rows] = f + point.offset
         return out
 
     def _by_node(self, coefficients: Float64Array) -> list[FloatArray]:

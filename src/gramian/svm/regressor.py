@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import warnings
 from dataclasses import KW_ONLY, dataclass, replace
@@ -13,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from gramian._checks import one_of
-from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, RowsLike
 from gramian.compression.plan import Plan
@@ -26,18 +24,10 @@ from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError, user_level
 from gramian.metric.input import INPUT, feature_importances_
-from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
-from gramian.svm.choosing import CHOSEN, NewtonModel, fit_newton
-from gramian.svm.newton import (
-    NewtonParameters,
-    NewtonTask,
-    minimise,
-    newton_evidence,
-    newton_round,
-    plan_newton,
-)
+from gramian.svm.choosing import CHOSEN, fit_newton
+from gramian.svm.newton import NewtonParameters, Problem, newton_evidence, plan_newton
 
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
@@ -132,42 +122,25 @@ class KernelSVR(Regressor, KernelEstimator):
                 flat = column_or_1d(rows.targets.values, warn=True)
                 rows = replace(rows, targets=NumberTargets(flat, rows.n))
             self._flat = rows.targets.flat
-            self._loss(1.0)  # a bad parameter is reported before any work
+            problem = self._problem()
             _warn_if_within(rows, float(self.epsilon), bool(self.fit_intercept))
-            kind = NewtonModel(self._round, self._task, _squares, _unit)
-            self._keep(fit_newton(rows, NewtonParameters.of(self, phases), kind).state())
+            self._keep(fit_newton(rows, NewtonParameters.of(self, phases), problem).state())
             return self
 
-    def _task(
-        self, parameters: NewtonParameters, rows: LabelledRows[Any], before: KernelModel | None = None
-    ) -> NewtonTask:
-        mean = rows.targets.mean(rows.weights)
-        spread = _spread(rows, mean)
-        loss = self._loss(spread)
-        size = spread if isinstance(loss, EpsilonInsensitive) else spread**2
-        settings = parameters.settings(loss, rows.mass * size, spread)
-        start = mean if before is None else before.intercept
-        return NewtonTask(rows, settings, _penalty(parameters.C), start if parameters.intercept else None)
-
-    def _round(self, parameters: NewtonParameters, asked: RoundSetup) -> RoundModel:
-        def make(own: NewtonParameters) -> RoundModel:
-            def fit(rows: LabelledRows[Any]) -> FittedRound:
-                found = minimise(own, self._task(own, rows, asked.before))
-                return found.trained().of_round(own.setup.resources.engine)
-
-            return RoundModel(fit)
-
-        return newton_round(parameters, asked, _penalty(parameters.C), make)
-
-    def _loss(self, spread: float) -> Loss:
+    def _problem(self) -> Problem:
         epsilon = self.epsilon
         real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
         if not real or not 0 <= float(epsilon) < float("inf"):
             raise InputError(f"epsilon={epsilon!r} must be a finite number of at least 0.")
-        if one_of("loss", self.loss, LOSSES) == LOSSES[1]:
-            return SquaredEpsilonInsensitive(float(epsilon))
-        # The first parabolas are as wide as the targets, so the first step is nearly a ridge regression.
-        return EpsilonInsensitive(float(epsilon), 2.0 * spread)
+        squared = one_of("loss", self.loss, LOSSES) == LOSSES[1]
+
+        def loss(_: int, spread: float) -> Loss:
+            if squared:
+                return SquaredEpsilonInsensitive(float(epsilon))
+            # The first parabolas are as wide as the targets, so the first step is nearly a ridge regression.
+            return EpsilonInsensitive(float(epsilon), 2.0 * spread)
+
+        return Problem(loss, judged=_squares, numbers=True)
 
     def _values(self, X: RowsLike) -> Float64Array:
         return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
@@ -179,8 +152,8 @@ class KernelSVR(Regressor, KernelEstimator):
 
     def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the outputs)."""
-        penalty = _penalty
-        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), penalty, *rows))
+        problem = self._problem()
+        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), problem, *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence
@@ -208,29 +181,6 @@ def _warn_if_within(rows: LabelledRows[NumberTargets], epsilon: float, intercept
         )
 
 
-def _penalty(C: float) -> float:
-    return 1.0 / C
-
-
 def _squares(targets: Float64Array, values: Float64Array) -> Float64Array:
     """Return the squared error of each row, summed over outputs."""
     return np.asarray(np.square(targets - values).sum(axis=1))
-
-
-def _unit(task: NewtonTask, error: float) -> float:
-    """Return the C that compares with a ridge penalty of 1: with residuals r, |r| bends like r²/(2|r|)."""
-    squared = isinstance(task.settings.loss, SquaredEpsilonInsensitive)
-    return 0.5 if squared else task.settings.scale * math.sqrt(error)
-
-
-def _spread(rows: LabelledRows[Any], mean: Float64Array) -> float:
-    """Return the largest weighted standard deviation of a target; if all are constant, their size."""
-    total, mass = np.zeros(rows.n_outputs), 0.0
-    for where in row_slices(rows.n, PREDICT_ROWS):
-        block = rows.targets[where]
-        w = np.ones(len(block)) if rows.weights is None else rows.weights[where]
-        total += w @ (block - mean) ** 2
-        mass += float(w.sum())
-    spread, size = float(np.sqrt(total.max() / mass)), float(np.abs(mean).max())
-    # The deviation of a constant is only rounding.
-    return spread if spread > 16.0 * unit_roundoff(np.float64) * size else size or 1.0

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from gramian._random import as_generator
 from gramian._typing import Array, FloatArray
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -23,7 +22,7 @@ from gramian.exceptions import AccuracyWarning, user_level
 from gramian.fast.dcpred.leaf import LeafReport
 from gramian.fast.dcpred.parameters import DCPredParameters
 from gramian.fast.dcpred.pseudo_landmarks import check_pseudo
-from gramian.fast.dcpred.training import DCPred, TargetsOf, train_dcpred
+from gramian.fast.dcpred.training import DCPred, TargetsOf, for_rows, train_dcpred
 from gramian.kernels import Kernel
 from gramian.metric.input import Input, scaled_input
 
@@ -107,21 +106,11 @@ def fit_dcpred(
     them.
     """
     scaled = scaled_input(parameters.input, rows.source, rows.weights)
-    source, used = scaled.over(rows.source), rows.counted
+    source = scaled.over(rows.source)
     kernel = parameters.input.kernel.of(source, rows.weights)
-    check_pseudo(parameters.settings.pseudo, kernel)
-    settings = parameters.settings.of_rows(source, len(used))
-    tree = train_dcpred(
-        source,
-        used,
-        targets,
-        rows.weights,
-        kernel,
-        replace(settings, dtype=np.dtype(np.float64)) if wide else settings,
-        rng=as_generator(parameters.random_state),
-        engine=parameters.engine,
-        phases=parameters.phases,
-    )
+    check_pseudo(parameters.pseudo, kernel)
+    asked = for_rows(parameters, source, len(rows.counted), wide=wide)
+    tree = train_dcpred(source, rows, targets, kernel, asked)
     model = DCPredModel(tree, kernel, scaled)
     if missed := model.missed():
         worst = max(leaf.gradient for leaf in model.leaves)

@@ -258,8 +258,8 @@ def exact_duals(gram: Float64Array, y: Float64Array, costs: Float64Array, name: 
     """
     if name == "hinge":
         return np.column_stack([exact_svm(gram, column, costs) for column in y.T])
-    start = _FirstStep(gram)
-    return np.column_stack([_dual(gram, column, costs, LocalLoss(name), start) for column in y.T])
+    first: list[tuple[Float64Array, Float64Array]] = []  # d and factor of the latest first step
+    return np.column_stack([_dual(gram, column, costs, LocalLoss(name), first) for column in y.T])
 
 
 def exact_work(n_rows: int, outputs: int, name: str) -> float:
@@ -269,21 +269,6 @@ def exact_work(n_rows: int, outputs: int, name: str) -> float:
     rows in four leaves.
     """
     return float(n_rows) ** 3 * (1 if name == "ridge" else outputs)
-
-
-class _FirstStep:
-    """Cache for the Cholesky factor of I + D^(1/2) K D^(1/2), computed again only if D changes."""
-
-    def __init__(self, gram: Float64Array) -> None:
-        self._gram = gram
-        self._d: Float64Array | None = None
-        self._factor = np.zeros((0, 0))
-
-    def __call__(self, d: Float64Array) -> Float64Array:
-        if self._d is None or not np.array_equal(self._d, d):
-            self._factor = _system_factor(self._gram, d, np.flatnonzero(d))
-            self._d = d
-        return self._factor
 
 
 def _system_factor(gram: Float64Array, d: Float64Array, s: IntArray) -> Float64Array:
@@ -298,7 +283,11 @@ def _system_factor(gram: Float64Array, d: Float64Array, s: IntArray) -> Float64A
 
 
 def _dual(
-    gram: Float64Array, y: Float64Array, costs: Float64Array, loss: LocalLoss, start: _FirstStep
+    gram: Float64Array,
+    y: Float64Array,
+    costs: Float64Array,
+    loss: LocalLoss,
+    first: list[tuple[Float64Array, Float64Array]],
 ) -> Float64Array:
     n = len(y)
     alpha, f, bias = np.zeros(n), np.zeros(n), 0.0
@@ -313,42 +302,27 @@ def _dual(
         if not s.size:
             break  # every row is beyond its margin, so the loss is flat and α = 0
         root = np.sqrt(d[s])
-        factor = _system_factor(gram, d, s) if step else start(d)
+        if step == 0 and first and np.array_equal(first[0][0], d):
+            factor = first[0][1]
+        else:
+            factor = _system_factor(gram, d, s)
+            if step == 0:
+                first[:] = [(d, factor)]
         right = np.column_stack([root * f[s] - g[s] / root, root])
         solved = cho_solve(factor, right)
         new_bias = (root @ solved[:, 0]) / (root @ solved[:, 1])
         new = np.zeros(n)
         new[s] = root * (solved[:, 0] - new_bias * solved[:, 1])
-        change = new - alpha
-        f_change = gram @ change + (new_bias - bias)
-        t = _dual_step(loss, y, costs, alpha, change, f, f_change, bias, new_bias - bias)
-        if t == 0.0:
-            break
-        alpha, f, bias = alpha + t * change, f + t * f_change, bias + t * (new_bias - bias)
+        change, bias_change = new - alpha, new_bias - bias
+        f_change = gram @ change + bias_change
+        start = 0.5 * float(alpha @ (f - bias)) + float(costs @ loss.value(y, f))
+        noise = 8.0 * unit_roundoff(np.float64) * abs(start)
+        for t in 0.5 ** np.arange(HALVINGS):
+            now, scores = alpha + t * change, f + t * f_change
+            fitted = float(now @ (scores - bias - t * bias_change))
+            if 0.5 * fitted + float(costs @ loss.value(y, scores)) < start + noise:
+                break
+        else:
+            break  # no step lowers ½αᵀKα + Σ c ℓ
+        alpha, f, bias = now, scores, bias + t * bias_change
     return alpha
-
-
-def _dual_step(
-    loss: LocalLoss,
-    y: Float64Array,
-    costs: Float64Array,
-    alpha: Float64Array,
-    change: Float64Array,
-    f: Float64Array,
-    f_change: Float64Array,
-    bias: float,
-    bias_change: float,
-) -> float:
-    """Return a step length that lowers ½αᵀKα + Σ c ℓ, or 0 if none does."""
-
-    def objective(t: float) -> float:
-        now, scores = alpha + t * change, f + t * f_change
-        return 0.5 * float(now @ (scores - bias - t * bias_change)) + float(costs @ loss.value(y, scores))
-
-    start, t = objective(0.0), 1.0
-    noise = 8.0 * unit_roundoff(np.float64) * abs(start)
-    for _ in range(HALVINGS):
-        if objective(t) < start + noise:
-            return t
-        t *= 0.5
-    return 0.0

@@ -3,57 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from gramian._checks import one_of, whole_number
 from gramian._phases import Phases, silent
-from gramian._typing import RandomState
 from gramian.engine import Engine
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.center_tree import METHODS
-from gramian.fast.dcpred.training import LANDMARKS, DCPredSettings
 from gramian.metric.input import InputParameters
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 DTYPES = ("auto", "float32", "float64")
-
-
-class AsksForDCPred(Protocol):
-    """The parameters of an estimator of DC-Pred++ beside those of its kernel and its cost."""
-
-    n_leaves: object
-    n_levels: object
-    partition: object
-    n_landmarks: object
-    landmarks: object
-    n_pseudo: object
-    pseudo: str | None
-    pseudo_degree: object
-    loss: object
-    standardize: bool
-    fit_intercept: bool
-    exact_rows: object
-    dtype: object
-    random_state: RandomState
-    n_jobs: int | None
+#: Rules that choose the landmarks of a leaf.
+LANDMARKS = ("weighted-kmeans", "kmeans", "uniform", "rpcholesky")
 
 
 @dataclass(frozen=True, eq=False)
 class DCPredParameters:
-    """What :func:`gramian.fast.dcpred.fitting.fit_dcpred` is asked for."""
+    """Settings of a fit, as in :class:`gramian.fast.dcpred.estimators.DCPredClassifier`."""
 
     input: InputParameters
-    settings: DCPredSettings
+    n_leaves: int  #: 0: as many as the rows ask for
+    n_levels: int
+    partition: str
+    n_landmarks: int
+    landmarks: str
+    n_pseudo: int
+    pseudo: str | None
+    pseudo_degree: int
+    loss: str
+    cost: float  #: C
+    intercept: bool
+    exact_rows: int
+    dtype: np.dtype[Any] | None  #: None: by the rows
     random_state: Any
     engine: Engine
     phases: Phases = silent
 
     @classmethod
     def of(
-        cls, model: AsksForDCPred, cost: float, losses: tuple[str, ...] = LOSSES, phases: Phases = silent
+        cls, model: BaseEstimator, cost: float, losses: tuple[str, ...] = LOSSES, phases: Phases = silent
     ) -> Self:
         """Return the parameters of an estimator; ``cost`` is C, and ``losses`` are those that it may have."""
         kernel = KernelParameters.given(model)
@@ -63,8 +58,12 @@ class DCPredParameters:
                 "kernel's name, such as 'rbf'."
             )
         dtype = one_of("dtype", model.dtype, DTYPES)
-        settings = DCPredSettings(
-            n_leaves=_leaves(model.n_leaves),
+        leaves = model.n_leaves
+        if isinstance(leaves, str) and leaves != "auto":
+            raise InputError(f"n_leaves={leaves!r} is unknown. Give a whole number of at least 1, or 'auto'.")
+        return cls(
+            input=InputParameters(kernel, model.standardize),
+            n_leaves=0 if isinstance(leaves, str) else whole_number("n_leaves", leaves, 1),
             n_levels=whole_number("n_levels", model.n_levels, 1),
             partition=one_of("partition", model.partition, METHODS),
             n_landmarks=whole_number("n_landmarks", model.n_landmarks, 1),
@@ -77,19 +76,7 @@ class DCPredParameters:
             intercept=bool(model.fit_intercept),
             exact_rows=whole_number("exact_rows", model.exact_rows, 2),
             dtype=None if dtype == "auto" else np.dtype(dtype),
+            random_state=model.random_state,
+            engine=Engine(model.n_jobs),
+            phases=phases,
         )
-        return cls(
-            InputParameters(kernel, model.standardize),
-            settings,
-            model.random_state,
-            Engine(model.n_jobs),
-            phases,
-        )
-
-
-def _leaves(asked: object) -> int:
-    if isinstance(asked, str) and asked == "auto":
-        return 0
-    if isinstance(asked, str):
-        raise InputError(f"n_leaves={asked!r} is unknown. Give a whole number of at least 1, or 'auto'.")
-    return whole_number("n_leaves", asked, 1)

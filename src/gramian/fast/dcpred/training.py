@@ -15,17 +15,19 @@ import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 
-from gramian._phases import Phases
-from gramian._random import children
+from gramian._random import as_generator, children
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.data.source import RowSource, row_blocks
+from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.batched_leaves import BatchedLeaves, batch_leaves
 from gramian.fast.dcpred.center_tree import fit_tree, router_bytes
 from gramian.fast.dcpred.leaf import Leaf, LeafReport, bounded_values
 from gramian.fast.dcpred.local_models import LinearFit, Tiles, exact_duals, exact_work, fit_linear
+from gramian.fast.dcpred.parameters import DCPredParameters
 from gramian.fast.dcpred.pseudo_landmarks import expand, fit_core
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
@@ -33,8 +35,6 @@ from gramian.landmarks.partition import SAMPLE_ROWS
 from gramian.landmarks.routing import Partition
 from gramian.landmarks.rules import lloyd, select_landmarks
 
-#: Rules that choose the landmarks of a leaf.
-LANDMARKS = ("weighted-kmeans", "kmeans", "uniform", "rpcholesky")
 #: Iterations of k-means in a leaf. Chosen by hand, as are the next constants.
 ROUNDS = 15
 #: Rows of a leaf on which W̄ is fitted.
@@ -55,34 +55,6 @@ FLOAT64_ROWS = 3_000
 
 #: Function from row numbers to targets (rows, outputs).
 TargetsOf: TypeAlias = Callable[[IntArray], Float64Array]
-
-
-@dataclass(frozen=True, slots=True)
-class DCPredSettings:
-    """Settings of :func:`train_dcpred`, as in :class:`gramian.fast.dcpred.estimators.DCPredClassifier`."""
-
-    n_leaves: int  #: 0: as many as the rows ask for
-    n_levels: int
-    partition: str
-    n_landmarks: int
-    landmarks: str
-    n_pseudo: int
-    pseudo: str | None
-    pseudo_degree: int
-    loss: str
-    cost: float  #: C
-    intercept: bool
-    exact_rows: int
-    dtype: np.dtype[Any] | None  #: None: by the rows
-
-    def of_rows(self, source: RowSource, n_used: int) -> DCPredSettings:
-        """Return the settings with what was left to the rows; ``n_used`` of them count."""
-        small = source.dtype.itemsize == 1 or source.dtype == np.float32
-        narrow = np.dtype(np.float32 if small or source.shape[0] > FLOAT64_ROWS else np.float64)
-        leaves = int(np.clip(n_used // ROWS_PER_LEAF, 1, MOST_LEAVES))
-        return replace(
-            self, n_leaves=self.n_leaves or leaves, dtype=narrow if self.dtype is None else self.dtype
-        )
 
 
 @dataclass(frozen=True)
@@ -160,22 +132,24 @@ class DCPred:
         return router_bytes(self.partition) + sum(leaf.nbytes for leaf in self.leaves)
 
 
-def train_dcpred(
-    source: RowSource,
-    rows: IntArray,
-    targets: TargetsOf,
-    weights: Float64Array | None,
-    kernel: Kernel,
-    settings: DCPredSettings,
-    *,
-    rng: np.random.Generator,
-    engine: Engine,
-    phases: Phases,
-) -> DCPred:
-    r"""Train DC-Pred++ on the rows of a source that ``rows`` numbers.
+def for_rows(asked: DCPredParameters, source: RowSource, n_used: int, *, wide: bool) -> DCPredParameters:
+    """Return the parameters with what was left to the rows, of which ``n_used`` count.
 
-    targets : function from row numbers to y (rows, outputs), ±1 for a classification loss. weights : (n,) for
-    all rows of the source, positive on ``rows``; None for ones.
+    wide : whether float32 does not hold the targets.
+    """
+    small = source.dtype.itemsize == 1 or source.dtype == np.float32
+    narrow = np.dtype(np.float32 if small or source.shape[0] > FLOAT64_ROWS else np.float64)
+    leaves = int(np.clip(n_used // ROWS_PER_LEAF, 1, MOST_LEAVES))
+    dtype = np.dtype(np.float64) if wide else asked.dtype or narrow
+    return replace(asked, n_leaves=asked.n_leaves or leaves, dtype=dtype)
+
+
+def train_dcpred(
+    source: RowSource, rows: LabelledRows[Any], targets: TargetsOf, kernel: Kernel, asked: DCPredParameters
+) -> DCPred:
+    r"""Train DC-Pred++ on the rows of positive weight, whose inputs are those of ``source``.
+
+    targets : function from row numbers to y (rows, outputs), ±1 for a classification loss.
 
     For each output, a leaf minimises ½‖f‖² + C Σ_i w_i ℓ(y_i, f(x_i) + b) in the kernel Ḡ = C̄ W̄ C̄ᵀ and stores
     β = W̄ C̄ᵀ ᾱ. Leaves are independent tasks, each with its own generator, so the result is the same for any
@@ -184,35 +158,34 @@ def train_dcpred(
     64 MB of features a thread.
     Source: DC-Pred++, Algorithm 2.
     """
+    phases, engine, rng = asked.phases, asked.engine, as_generator(asked.random_state)
     phases("partition")
-    given = _Rows(source, rows)
-    sample = given.take(given.draw(SAMPLE_ROWS, rng))
-    partition = fit_tree(
-        sample, settings.n_leaves, n_levels=settings.n_levels, method=settings.partition, rng=rng
-    )
-    labels = np.empty(len(rows), np.intp)
-    for part in row_slices(len(rows), 8 * TILE_ROWS):
-        labels[part] = partition.route(source.take(rows[part]), engine)
+    used, weights = rows.counted, rows.weights
+    sample = source.take(used[_draw(len(used), SAMPLE_ROWS, rng)])
+    partition = fit_tree(sample, asked.n_leaves, n_levels=asked.n_levels, method=asked.partition, rng=rng)
+    labels = np.empty(len(used), np.intp)
+    for part in row_slices(len(used), 8 * TILE_ROWS):
+        labels[part] = partition.route(source.take(used[part]), engine)
     order = np.argsort(labels, kind="stable")
-    members = np.split(rows[order], np.searchsorted(labels[order], np.arange(1, partition.n_blocks)))
-    _check_work(members, targets, settings)
-    generators = children(rng, partition.n_blocks)
+    members = np.split(used[order], np.searchsorted(labels[order], np.arange(1, partition.n_blocks)))
+    _check_work(members, targets, asked)
 
     def fit(task: tuple[IntArray, np.random.Generator]) -> Leaf:
         own, generator = task
-        costs = np.full(len(own), settings.cost) if weights is None else settings.cost * weights[own]
-        return fit_leaf(_Rows(source, own), targets(own), costs, kernel, settings, generator)
+        costs = np.full(len(own), asked.cost) if weights is None else asked.cost * weights[own]
+        return fit_leaf(SubsetRows(source, own), targets(own), costs, kernel, asked, generator)
 
     leaves = []
     done = phases("leaves", partition.n_blocks, unit="leaves")
-    with engine.results(fit, list(zip(members, generators, strict=True))) as trained:
+    tasks = list(zip(members, children(rng, partition.n_blocks), strict=True))
+    with engine.results(fit, tasks) as trained:
         for leaf in trained:
             leaves.append(leaf)
             done(1)
     return DCPred(partition, tuple(leaves), kernel, source.shape[1])
 
 
-def _check_work(members: list[IntArray], targets: TargetsOf, settings: DCPredSettings) -> None:
+def _check_work(members: list[IntArray], targets: TargetsOf, settings: DCPredParameters) -> None:
     """Raise if the exact models would take too long, and name a feasible number of rows."""
     if settings.landmarks != "weighted-kmeans":
         return
@@ -232,31 +205,17 @@ def _check_work(members: list[IntArray], targets: TargetsOf, settings: DCPredSet
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows of one leaf, read from the source as they are needed."""
-
-    source: RowSource
-    numbers: IntArray
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def take(self, where: IntArray | slice) -> Rows:
-        return self.source.take(self.numbers[where])
-
-    def draw(self, count: int, rng: np.random.Generator) -> IntArray:
-        """Return at most ``count`` sorted positions, drawn without replacement."""
-        n = len(self)
-        return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
+def _draw(n: int, count: int, rng: np.random.Generator) -> IntArray:
+    """Return at most ``count`` sorted numbers below n, drawn without replacement."""
+    return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
 
 
 def fit_leaf(
-    rows: _Rows,
+    rows: RowSource,
     y: Float64Array,
     costs: Float64Array,
     kernel: Kernel,
-    settings: DCPredSettings,
+    settings: DCPredParameters,
     rng: np.random.Generator,
 ) -> Leaf:
     """Fit the model of one leaf. A constant column of y gives b alone; a leaf without rows gives b = 0."""
@@ -270,10 +229,10 @@ def fit_leaf(
     limits = np.stack([y.min(axis=0), y.max(axis=0)])
     y = y[:, varying]
     landmarks, exact = choose_landmarks(rows, y, costs, kernel, settings, rng)
-    pool = rows.take(rows.draw(SAMPLE_ROWS, rng))
+    pool = rows.take(_draw(n, SAMPLE_ROWS, rng))
     p, kind, degree = settings.n_pseudo, settings.pseudo, settings.pseudo_degree
     columns = expand(kernel, landmarks, pool, p, kind, rng, dtype, degree=degree)
-    sampled = rows.take(rows.draw(max(CORE_ROWS, columns.n_columns), rng))
+    sampled = rows.take(_draw(n, max(CORE_ROWS, columns.n_columns), rng))
     factor = fit_core(columns(sampled), kernel(sampled, dtype=np.float64, n_jobs=1), dtype)
     fit = _linear(rows, columns, factor, y, costs, settings)
     beta = np.zeros((columns.n_columns, q), dtype)
@@ -299,32 +258,32 @@ def fit_leaf(
 
 
 def _linear(
-    rows: _Rows,
+    rows: RowSource,
     columns: Columns,
     factor: Float64Array,
     y: Float64Array,
     costs: Float64Array,
-    settings: DCPredSettings,
+    settings: DCPredParameters,
 ) -> LinearFit:
     """Train the linear model on Φ = C̄ L; keep Φ in memory if it is small."""
 
     def computed() -> Iterator[tuple[slice, Float64Array]]:
-        for part in row_slices(len(rows), FIT_ROWS):
-            yield part, columns(rows.take(part)).astype(np.float64, copy=False) @ factor
+        for part in row_slices(len(y), FIT_ROWS):
+            yield part, columns(rows.rows(part)).astype(np.float64, copy=False) @ factor
 
     tiles: Tiles = computed
-    if 8 * len(rows) * factor.shape[1] <= FEATURE_BYTES:
+    if 8 * len(y) * factor.shape[1] <= FEATURE_BYTES:
         held = list(computed())
         tiles = lambda: iter(held)  # noqa: E731
     return fit_linear(tiles, factor.shape[1], y, costs, settings.loss, intercept=settings.intercept)
 
 
 def choose_landmarks(
-    rows: _Rows,
+    rows: RowSource,
     y: Float64Array,
     costs: Float64Array,
     kernel: Kernel,
-    settings: DCPredSettings,
+    settings: DCPredParameters,
     rng: np.random.Generator,
 ) -> tuple[Rows, int]:
     r"""Return the landmarks of a leaf, and how many rows the exact model was fitted on (0 without one).
@@ -336,14 +295,15 @@ def choose_landmarks(
     Theorem 3.
     """
     count, method = settings.n_landmarks, settings.landmarks
-    if len(rows) <= count:
-        return rows.take(slice(None)), 0
+    n = rows.shape[0]
+    if n <= count:
+        return rows.rows(slice(0, n)), 0
     if method != "weighted-kmeans":
-        looked = rows.take(rows.draw(SAMPLE_ROWS, rng))
+        looked = rows.take(_draw(n, SAMPLE_ROWS, rng))
         if method == "kmeans":
             return lloyd(looked, count, ROUNDS, rng), 0
         return select_landmarks(looked, count, method, rng, Engine(1), kernel=kernel), 0
-    where = rows.draw(settings.exact_rows, rng)
+    where = _draw(n, settings.exact_rows, rng)
     looked, y, costs = rows.take(where), y[where], costs[where]
     y = y[:, (y != y[:1]).any(axis=0)]
     weights = np.ones(len(where))

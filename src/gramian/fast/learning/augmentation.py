@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from gramian._random import children
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.fast.learning.loss import WeightedTargets
 from gramian.fast.learning.metric import inverse_spread
 from gramian.fast.learning.training_set import TrainingSet, together
 from gramian.fast.serving.router import TreeRouter, fit_router
@@ -71,31 +70,6 @@ def between(
     return copies, first
 
 
-@dataclass(frozen=True, eq=False)
-class AugmentedRows:
-    """Rows to learn from, centred and in units of the features' spread, float32 (n, d), and their targets."""
-
-    scaled: FloatArray
-    targets: WeightedTargets
-
-    def some(self, count: int) -> AugmentedRows:
-        """Return the first rows."""
-        return AugmentedRows(self.scaled[:count], self.targets.some(slice(count)))
-
-    @classmethod
-    def together(cls, parts: list[AugmentedRows]) -> AugmentedRows:
-        """Return the rows of several, one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        targets = [part.targets for part in parts]
-        values, weights = (
-            np.concatenate(arrays)
-            for arrays in zip(*((one.values, one.weights) for one in targets), strict=True)
-        )
-        scaled = np.concatenate([part.scaled for part in parts])
-        return cls(scaled, replace(targets[0], values=values, weights=weights))
-
-
 class Pool:
     """The rows of a training set in random order, then synthetic rows, labelled when they are first needed.
 
@@ -103,85 +77,84 @@ class Pool:
     Half of the synthetic rows lie within cells of equal numbers of rows (leaves of a tree in the directions
     of the metric), half between any two rows: these teach which features to ignore.
 
-    center, spread : of the features; Q : (d, r), directions of the metric in units of the spread. Memory
-    O(rows · (d + outputs)), float32.
+    center, spread : of the features; Q : (d, r), directions of the metric in units of the spread. The rows to
+    learn from are centred, in units of the spread. Memory O(rows · (d + outputs)), float32.
     """
 
     def __init__(
         self,
-        lesson: TrainingSet,
+        own: TrainingSet,
         center: Float64Array,
         spread: Float64Array,
         Q: Float64Array,
-        rng: np.random.Generator,
+        seed: int | np.random.Generator,
     ) -> None:
-        order, self._cells_rng, self._rng = children(rng, 3)
-        self.lesson = lesson.some(order.permutation(len(lesson.rows)))
+        order, self._cells_rng, self._rng = children(np.random.default_rng(seed), 3)
+        self.own = own.some(order.permutation(len(own.rows)))
         self.center, self.spread, self.inverse = center, spread, inverse_spread(spread)
-        self.known = self._scaled(self.lesson)
-        self._two, self._Q = two_valued(lesson.rows), Q
+        self.known = self._scaled(self.own)
+        self._two, self._Q = two_valued(own.rows), Q
 
     def joined(self, more: TrainingSet) -> Pool:
         """Return a pool that begins with more rows, of the same teacher."""
         pool = copy(self)
-        pool.lesson = together([self.lesson, more])
-        pool.known = AugmentedRows.together([self._scaled(more), self.known])
+        pool.own = together([self.own, more])
+        pool.known = together([self._scaled(more), self.known])
         return pool
 
     @property
     def most(self) -> int:
         """The most rows that the pool gives."""
-        if self.lesson.teacher is None:
-            return len(self.lesson.rows)
-        return max(len(self.lesson.rows), NUMBERS // self.lesson.rows.shape[1])
+        if self.own.teacher is None:
+            return len(self.own.rows)
+        return max(len(self.own.rows), NUMBERS // self.own.rows.shape[1])
 
-    def rows(self, count: int) -> AugmentedRows:
+    def rows(self, count: int) -> TrainingSet:
         """Return the first ``count`` rows, or as many as there are."""
         count = min(count, self.most)
         blocks = [self.known]
-        missing = count - len(self.known.scaled)
+        missing = count - len(self.known.rows)
         while missing > 0:
             blocks.append(self._block())
-            missing -= len(blocks[-1].scaled)
-        self.known = AugmentedRows.together(blocks)
-        return self.known.some(count)
+            missing -= len(blocks[-1].rows)
+        self.known = together(blocks)
+        return self.known.some(slice(count))
 
     @cached_property
     def _cells(self) -> list[tuple[list[IntArray], Float64Array]]:
         """The rows of each cell and the noise in it (cells, d): of the leaves of a tree, and of all rows."""
-        n = len(self.lesson.rows)
+        n = len(self.own.rows)
         levels = int(np.clip(np.log2(max(1, n / CELL_ROWS)), 0, CELL_LEVELS))
-        points = ((self.lesson.rows - self.center) * self.inverse) @ self._Q
+        points = ((self.own.rows - self.center) * self.inverse) @ self._Q
         router = fit_router(points, levels, self._cells_rng)
         fine = [mine for mine in members(router, points) if len(mine)]
         return [
-            (cells, NOISE * np.stack([self.lesson.rows[mine].std(axis=0) for mine in cells]))
+            (cells, NOISE * np.stack([self.own.rows[mine].std(axis=0) for mine in cells]))
             for cells in (fine, [np.arange(n)])
         ]
 
-    def _block(self) -> AugmentedRows:
+    def _block(self) -> TrainingSet:
         """Return some more copies with the teacher's answers."""
         rng = self._rng
         parts = []
         for cells, noise in self._cells:
             counts = [-(-BLOCK_ROWS // (2 * len(cells)))] * len(cells)
-            parts.append(between(self.lesson.rows, cells, counts, noise, self._two, rng))
+            parts.append(between(self.own.rows, cells, counts, noise, self._two, rng))
         rows, first = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         order = rng.permutation(len(rows))
         rows, first = rows[order], first[order]
         return self._scaled(
             replace(
-                self.lesson,
+                self.own,
                 rows=rows,
-                values=self.lesson.asked(rows),
-                weights=COPY_WEIGHT * self.lesson.weights[first],
+                values=self.own.asked(rows),
+                weights=COPY_WEIGHT * self.own.weights[first],
             )
         )
 
-    def _scaled(self, lesson: TrainingSet) -> AugmentedRows:
-        scaled = ((lesson.rows - self.center) * self.inverse).astype(np.float32)
-        values = lesson.values.astype(np.float32)
-        return AugmentedRows(scaled, WeightedTargets(values, lesson.weights, lesson.low, lesson.high))
+    def _scaled(self, rows: TrainingSet) -> TrainingSet:
+        scaled = ((rows.rows - self.center) * self.inverse).astype(np.float32)
+        return replace(rows, rows=scaled, values=rows.values.astype(np.float32))
 
 
 def members(router: TreeRouter, points: FloatArray) -> list[IntArray]:

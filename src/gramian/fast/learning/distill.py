@@ -10,10 +10,11 @@ import numpy as np
 from gramian._random import children
 from gramian._typing import Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
-from gramian.fast.learning.augmentation import AugmentedRows, members
+from gramian.fast.learning.augmentation import members
 from gramian.fast.learning.leaves import Limit, learn_alone, learn_together
 from gramian.fast.learning.loss import LeafRows
 from gramian.fast.learning.rbf_units import Units, first_units
+from gramian.fast.learning.training_set import TrainingSet
 from gramian.fast.serving.centering import far_center
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
@@ -74,9 +75,9 @@ class StageLimits:
         numbers = 2**shape.n_levels * shape.leaf_numbers(n_outputs) + n_features * shape.n_directions
         return min(max(int(self.rows_per_number * numbers), least), most)
 
-    def most_rounds(self, shape: Shape, rows: AugmentedRows) -> int:
+    def most_rounds(self, shape: Shape, rows: TrainingSet) -> int:
         """Return how many iterations on these rows the operations allow."""
-        each = len(rows.scaled) * shape.round_operations(rows.scaled.shape[1], rows.targets.values.shape[1])
+        each = len(rows.rows) * shape.round_operations(rows.rows.shape[1], rows.values.shape[1])
         return int(np.clip(self.operations / each, self.rounds, MORE_ROUNDS * self.rounds))
 
 
@@ -95,11 +96,11 @@ class Student:
     center: Float64Array
     inverse: Float64Array
 
-    def points(self, rows: AugmentedRows) -> FloatArray:
+    def points(self, rows: TrainingSet) -> FloatArray:
         """Return z, shape (n, r)."""
-        return rows.scaled @ self.Q.astype(np.float32)
+        return rows.rows @ self.Q.astype(np.float32)
 
-    def members(self, rows: AugmentedRows) -> list[IntArray]:
+    def members(self, rows: TrainingSet) -> list[IntArray]:
         """Return the rows of each leaf; an empty leaf gets those of the closest nonempty leaf in the tree."""
         mine = members(self.router, self.points(rows))
         full = [s for s, part in enumerate(mine) if len(part)]
@@ -129,7 +130,7 @@ class Student:
 
 
 def begin(
-    rows: AugmentedRows,
+    rows: TrainingSet,
     shape: Shape,
     Q: Float64Array,
     units: tuple[Float64Array, Float64Array],
@@ -142,20 +143,20 @@ def begin(
     with fewer rows than units gets as many units as rows. Time O(n (r (d + u) + u²)).
     """
     streams = children(rng, 2)
-    points = rows.scaled @ Q.astype(np.float32)
+    points = rows.rows @ Q.astype(np.float32)
     router = fit_router(points.astype(np.float64), shape.n_levels, streams[0])
     student = Student(shape, Q, router, [], *units)
     mine, seeds = student.members(rows), children(streams[1], router.n_leaves)
 
     def start(s: int) -> Units:
-        return first_units(points[mine[s]], rows.targets.some(mine[s]), shape.n_units, seeds[s])
+        return first_units(points[mine[s]], rows.targets(mine[s]), shape.n_units, seeds[s])
 
     return replace(student, leaves=engine.map(start, range(router.n_leaves)))
 
 
 def together(
     student: Student,
-    rows: AugmentedRows,
+    rows: TrainingSet,
     limit: Limit,
     engine: Engine,
     loss: Callable[[Student], float] | None = None,
@@ -169,19 +170,19 @@ def together(
         assert loss is not None
         return loss(replace(student, Q=Q, leaves=leaves))
 
-    sets = [LeafRows.of(rows.scaled[mine], rows.targets.some(mine)) for mine in student.members(rows)]
+    sets = [LeafRows.of(rows.rows[mine], rows.targets(mine)) for mine in student.members(rows)]
     Q, leaves = learn_together(
         student.Q, student.leaves, sets, limit, engine, None if loss is None else watch
     )
     return replace(student, Q=Q, leaves=leaves)
 
 
-def alone(student: Student, rows: AugmentedRows, limit: Limit, engine: Engine) -> Student:
+def alone(student: Student, rows: TrainingSet, limit: Limit, engine: Engine) -> Student:
     """Improve the units of every leaf on its own, with the directions as they are."""
     points, parts = student.points(rows), student.members(rows)
 
     def one(s: int) -> Units:
-        leaf = LeafRows.of(points[parts[s]], rows.targets.some(parts[s]))
+        leaf = LeafRows.of(points[parts[s]], rows.targets(parts[s]))
         return learn_alone(leaf, student.leaves[s], limit, engine.map)
 
     count = len(student.leaves)

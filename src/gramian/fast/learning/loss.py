@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as la
 
-from gramian._typing import Float64Array, FloatArray, IntArray
+from gramian._typing import Float64Array, FloatArray
 from gramian.fast.bumps import bumps_in_place, denominators
 
 #: Penalty on a unit's weight, relative to the total sample weight (a unit's values are at most 1). With a
@@ -41,10 +41,6 @@ class WeightedTargets:
     weights: FloatArray
     low: float | None = None
     high: float | None = None
-
-    def some(self, which: slice | IntArray) -> WeightedTargets:
-        """Return the targets of some rows."""
-        return replace(self, values=self.values[which], weights=self.weights[which])
 
     def working(self, outputs: FloatArray) -> FloatArray:
         """Return the targets, replacing those at a bound that ``outputs`` exceed by the outputs."""

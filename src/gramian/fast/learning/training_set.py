@@ -6,37 +6,51 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gramian._typing import Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.fast.learning.loss import WeightedTargets
 from gramian.fast.learning.metric import Teacher
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """Rows (n, d), values (n, outputs), weights, and the teacher if there is one.
+    """Rows (n, d), target values (n, outputs), weights, and the teacher if there is one.
 
     low, high : bounds that the values were clipped to; None for regression.
     """
 
-    rows: Float64Array
-    values: Float64Array
-    weights: Float64Array
+    rows: Array
+    values: Array
+    weights: Array
     teacher: Teacher | None = None
     low: float | None = None
     high: float | None = None
 
-    def some(self, mine: IntArray) -> TrainingSet:
+    @classmethod
+    def of(
+        cls,
+        rows: Array,
+        values: Float64Array,
+        weights: Array | None,
+        bounds: tuple[float | None, float | None] = (None, None),
+    ) -> TrainingSet:
+        """Return labelled rows, in float64."""
+        weights = np.ones(len(rows)) if weights is None else weights
+        return cls(rows.astype(np.float64), values, weights, None, *bounds)
+
+    def some(self, mine: IntArray | slice) -> TrainingSet:
         """Return the training set of some of the rows."""
         return replace(self, rows=self.rows[mine], values=self.values[mine], weights=self.weights[mine])
 
-    def at(self, rows: Float64Array) -> TrainingSet:
-        """Return a training set of other rows, with the teacher's values and the mean weight."""
+    def with_unlabelled(self, rows: Float64Array | None) -> TrainingSet:
+        """Return the training set with rows of the teacher's values and the mean weight, if there is one."""
+        if rows is None or self.teacher is None:
+            return self
         weights = np.full(len(rows), self.weights.mean())
-        return replace(self, rows=rows, values=self.asked(rows), weights=weights)
+        return together([self, replace(self, rows=rows, values=self.asked(rows), weights=weights)])
 
-    def targets(self) -> WeightedTargets:
-        """Return the values with their weights and bounds."""
-        return WeightedTargets(self.values, self.weights, self.low, self.high)
+    def targets(self, which: slice | IntArray = slice(None)) -> WeightedTargets:
+        """Return the values of some rows with their weights and bounds."""
+        return WeightedTargets(self.values[which], self.weights[which], self.low, self.high)
 
     def left(self, outputs: Float64Array) -> float:
         """Return the loss Σ_i w_i ‖t_i − f_i‖² of outputs f, clipped to the same bounds as the targets t.
@@ -56,6 +70,8 @@ class TrainingSet:
 
 def together(parts: list[TrainingSet]) -> TrainingSet:
     """Return one training set with the rows of several, which have the teacher of the first."""
+    if len(parts) == 1:
+        return parts[0]
     rows, values, weights = (
         np.concatenate(arrays)
         for arrays in zip(*((part.rows, part.values, part.weights) for part in parts), strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,8 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import Partition, fit_partition
 from gramian.svm.divide.components import separate
-from gramian.svm.divide.decomposition import Dual, SolutionWork, refine
+from gramian.svm.divide.decomposition import DualLimits, refine
+from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.pivots import solve_pivots
 
@@ -71,19 +73,15 @@ class Hierarchy:
                 found.append(np.searchsorted(level[leaf], np.arange(count + 1)))
         if n_merged is None:
             found.append(np.array([0, len(index)]))
-        cut = _evenly(found[0], LARGE_LEAF * leaf_rows)
+        most = LARGE_LEAF * leaf_rows
+        cuts = [
+            np.linspace(a, b, max(1, -(-int(b - a) // most)), endpoint=False).astype(np.intp)
+            for a, b in pairwise(found[0])
+        ]
+        cut = np.concatenate([*cuts, found[0][-1:]])
         if len(cut) == len(found[0]):
             return found
         return [cut, *(found[1:] if len(found) > 1 else found)]
-
-
-def _evenly(edges: IntArray, most: int) -> IntArray:
-    """Cut clusters evenly into parts of at most ``most`` rows; return the edges."""
-    cuts = [
-        np.linspace(a, b, max(1, -(-int(b - a) // most)), endpoint=False).astype(np.intp)
-        for a, b in pairwise(edges)
-    ]
-    return np.concatenate([*cuts, edges[-1:]])
 
 
 def cluster_rows(
@@ -110,22 +108,13 @@ def cluster_rows(
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """Coefficients of the last level, in the order of the rows, with an offset for each of its clusters."""
+    """Coefficients of the last level, in the order of the rows, with the work that they took."""
 
     u: Float64Array
-    offsets: Float64Array
-    effort: SolutionWork
-
-
-@dataclass(frozen=True, slots=True)
-class DualSettings:
-    """Settings of the dual problems: equality constraint, tolerance and limits."""
-
-    equality: bool
-    tol: float
-    max_iter: int
-    memory_bytes: int
-    leaf_solver: LeafSolver | None = None
+    offsets: Float64Array  #: b of each cluster of the last level
+    violation: float
+    iterations: int  #: working sets, pivoting steps, and leaves solved by the leaf solver
+    entries: int  #: kernel values computed
 
 
 def climb(
@@ -133,10 +122,12 @@ def climb(
     y: Float64Array,
     most: Float64Array,
     levels: Sequence[IntArray],
-    settings: DualSettings,
+    equality: bool,
+    limits: DualLimits,
     rng: np.random.Generator,
+    leaf_solver: LeafSolver | None = None,
 ) -> Climb:
-    """Solve the dual of labels y = ±1 and bounds C_i = ``most`` level by level, the last to ``tol``.
+    """Solve the dual of labels y = ±1 and bounds C_i = ``most`` level by level, the last to the tolerance.
 
     levels : edges of the clusters (consecutive rows), finest level first. Clusters of the first level start
     from α = 0 and use ``leaf_solver`` if it is given and the equality holds. Clusters of later levels start
@@ -149,140 +140,88 @@ def climb(
 
     Source: Hsieh, Si and Dhillon 2014, algorithm 1.
     """
-    u = np.zeros(len(y))
-    total, offsets = SolutionWork(), np.zeros(0)
-    least = NEGLECTED_SHARE * settings.tol / (float(most.sum()) or 1.0)  # 0 without rows: nothing to neglect
+    u, threads, iterations, entries = np.zeros(len(y)), gram.engine.n_threads, 0, 0
+    least = NEGLECTED_SHARE * limits.tol / (float(most.sum()) or 1.0)  # 0 without rows: nothing to neglect
     component = np.zeros(len(y), np.intp)
     if len(levels) > 1:
         component = separate(gram.rows, gram.kernel, levels[0], least)
     for number, edges in enumerate(levels):
         last = number == len(levels) - 1
         places = [slice(int(a), int(b)) for a, b in pairwise(edges)]
-        threads = gram.engine.n_threads
         parallel = len(places) >= 2 * threads
-        own = replace(
-            settings,
-            tol=settings.tol if last else max(settings.tol, LEVEL_TOL),
-            memory_bytes=settings.memory_bytes // (threads if parallel else 1),
-            leaf_solver=settings.leaf_solver if number == 0 and settings.equality else None,
+        own = DualLimits(
+            limits.tol if last else max(limits.tol, LEVEL_TOL),
+            limits.max_iter,
+            limits.memory_bytes // (threads if parallel else 1),
         )
-        engine = Engine(1) if parallel else gram.engine
-        level = _Level(gram, y, most, u, component, own, engine, last=last, least=least)
-        tasks = list(zip(places, children(rng, len(places))))
-        found = list(gram.engine.map(level.cluster, tasks) if parallel else map(level.cluster, tasks))
-        u = np.concatenate([dual.u for dual, _ in found])
+        solver = leaf_solver if number == 0 and equality else None
+        duals = [Dual.at_zero(y[place], most[place], equality) for place in places]
+        for dual, place in zip(duals, places):
+            dual.u[:] = np.clip(u[place], dual.lower, dual.upper)
+        grams = [gram.alone(place, Engine(1) if parallel else gram.engine) for place in places]
+        solve = partial(_solve, limits=own, least=least, leaf_solver=solver, last=last)
+        streams = children(rng, len(places))
+        tasks = list(zip(grams, duals, streams, [component[place] for place in places]))
+        violations = gram.engine.map(solve, tasks) if parallel else [solve(task) for task in tasks]
+        u = np.concatenate([dual.u for dual in duals])
+        iterations += sum(dual.steps for dual in duals)
+        entries += sum(each.entries for each in grams)
+    signs = [_sign(y[place]) if equality else 0.0 for place in places]
+    offsets = np.array([sign or dual.offset() for sign, dual in zip(signs, duals)])
+    return Climb(u, offsets, max(violations, default=0.0), iterations, entries)
+
+
+def _solve(
+    task: tuple[Gram, Dual, np.random.Generator, IntArray],
+    *,
+    limits: DualLimits,
+    least: float,
+    leaf_solver: LeafSolver | None,
+    last: bool,
+) -> float:
+    """Solve one cluster from the u of ``dual``, whose gradient is still that of u = 0; return the violation.
+
+    least : largest kernel value between components, the last of the task.
+    """
+    gram, dual, rng, component = task
+    y, neglected = -dual.gradient, 0.0
+    if not len(gram) or (dual.equality and _sign(y)):
+        return 0.0  # with a single class no coefficient can move
+    leaf = leaf_solver is not None and LEAF_ENTRY * len(gram) ** 2 <= limits.memory_bytes
+    if leaf_solver is not None and leaf:
+        square = gram.square()
+        alpha = leaf_solver(square, y, dual.upper - dual.lower, LEAF_SHARE * limits.tol)
+        dual.u[:] = np.clip(y * alpha, dual.lower, dual.upper)
+        dual.steps = 1
         if last:
-            signs = [_sign(y[place]) if settings.equality else 0.0 for place in places]
-            offsets = np.array([s or dual.offset() for s, (dual, _) in zip(signs, found)])
-            total.violation = max((effort.violation for _, effort in found), default=0.0)
-        total.iterations += sum(effort.iterations for _, effort in found)
-        total.entries += sum(effort.entries for _, effort in found)
-    return Climb(u, offsets, total)
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    gram: Gram
-    y: Float64Array
-    most: Float64Array
-    u: Float64Array
-    component: IntArray
-    settings: DualSettings
-    engine: Engine
-    last: bool
-    least: float  #: largest kernel value between components
-
-    def cluster(self, task: tuple[slice, np.random.Generator]) -> tuple[Dual, SolutionWork]:
-        """Solve one cluster from the coefficients of its parts."""
-        place, rng = task
-        found = self._solved(place, rng)
-        if 8 * len(found[0].u) ** 2 > LARGE_BYTES:
-            give_back()  # libsvm's cache and small tiles, which malloc would keep
-        return found
-
-    def _solved(self, place: slice, rng: np.random.Generator) -> tuple[Dual, SolutionWork]:
-        gram = Gram(self.gram.rows[place], self.gram.kernel, self.gram.dtype, self.engine)
-        y, most, start = self.y[place], self.most[place], self.u[place]
-        dual = Dual.at_zero(y, most, self.settings.equality)
-        if not len(gram) or (self.settings.equality and _sign(y)):
-            return dual, SolutionWork()  # with a single class no coefficient can move
-        effort = SolutionWork()
-        if (
-            self.settings.leaf_solver is not None
-            and LEAF_ENTRY * len(gram) ** 2 <= self.settings.memory_bytes
-        ):
-            square = gram.square(slice(None))
-            alpha = self.settings.leaf_solver(square, y, most, LEAF_SHARE * self.settings.tol)
-            dual.u[:] = np.clip(y * alpha, dual.lower, dual.upper)
-            effort.iterations = 1
-            if not self.last:
-                return dual, SolutionWork(1, gram.entries)  # a start needs no proof
             dual.gradient += square @ dual.u
-            del square
-            if dual.violation() > self.settings.tol:  # the leaf solver stopped early
-                self._pivot(gram, dual, y, self.component[place], effort)
-        else:
-            dual.u[:] = np.clip(start, dual.lower, dual.upper)
-            if not self._pivot(gram, dual, y, self.component[place], effort):
-                support = np.flatnonzero(dual.u)
-                if support.size:
-                    effort.add(self._on_support(gram, dual, support, rng))
-        whole = self._refine(gram, dual, self.settings.tol - effort.violation, rng)
-        whole.add(effort)
-        return dual, whole
+        del square
+    if not leaf or (last and dual.violation() > limits.tol):  # or the leaf solver stopped early
+        settled = solve_pivots(gram, dual, -y, component, limits)
+        if settled and component.min() < component.max():
+            neglected = 2.0 * least * float(np.abs(dual.u).sum())
+        if not settled and not leaf:
+            _solve_support(gram, dual, limits, rng)
+    if last or not leaf:  # a leaf that is a start needs no proof
+        refine(gram, dual, replace(limits, tol=limits.tol - neglected), rng)
+    if 8 * len(gram) ** 2 > LARGE_BYTES:
+        give_back()  # libsvm's cache and small tiles, which malloc would keep
+    return dual.violation() + neglected
 
-    def _pivot(
-        self, gram: Gram, dual: Dual, y: Float64Array, component: IntArray, effort: SolutionWork
-    ) -> bool:
-        """Replace the start by the solution of block pivoting; return whether that settled."""
-        found = solve_pivots(
-            gram,
-            component,
-            -y,
-            dual.lower,
-            dual.upper,
-            dual.u,
-            equality=self.settings.equality,
-            tol=self.settings.tol,
-            max_iter=self.settings.max_iter,
-            memory_bytes=self.settings.memory_bytes,
-        )
-        effort.iterations += found.steps
-        effort.entries += found.entries
-        if found.settled:
-            dual.u[:], dual.gradient[:] = found.u, found.gradient
-            if component.min() < component.max():
-                effort.violation = 2.0 * self.least * float(np.abs(found.u).sum())
-        return found.settled
 
-    def _refine(self, gram: Gram, dual: Dual, tol: float, rng: np.random.Generator) -> SolutionWork:
-        return refine(
-            gram,
-            dual,
-            tol=tol,
-            max_iter=self.settings.max_iter,
-            memory_bytes=self.settings.memory_bytes,
-            rng=rng,
-        )
-
-    def _on_support(
-        self, gram: Gram, dual: Dual, support: IntArray, rng: np.random.Generator
-    ) -> SolutionWork:
-        """Solve roughly for the start's support vectors alone, then update the gradient of every row."""
-        few, local = gram.part(support), dual.part(support)
-        few.add(local.gradient, few.rows, local.u)
-        effort = self._refine(few, local, max(self.settings.tol, LEVEL_TOL), rng)
-        effort.violation = 0.0  # it concerns these rows alone, and the next solve checks them again
-        dual.u[support], dual.gradient[support] = local.u, local.gradient
-        others = np.ones(len(gram), bool)
-        others[support] = False
-        rest, kept = np.flatnonzero(others), np.flatnonzero(local.u)
-        if rest.size:
-            outside, gradient = gram.part(rest), dual.gradient[rest]
-            outside.add(gradient, few.rows[kept], local.u[kept])
-            dual.gradient[rest] = gradient
-            gram.entries += outside.entries
-        return effort
+def _solve_support(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator) -> None:
+    """Solve roughly for the start's support vectors alone, then update the gradient of every row."""
+    support = np.flatnonzero(dual.u)
+    if not support.size:
+        return
+    few, local = gram.part(support), dual.part(support)
+    few.add(local.gradient, few.rows, local.u)
+    refine(few, local, replace(limits, tol=max(limits.tol, LEVEL_TOL)), rng)
+    dual.steps += local.steps
+    dual.u[support], dual.gradient[support] = local.u, local.gradient
+    rest, kept = np.setdiff1d(np.arange(len(gram)), support), np.flatnonzero(local.u)
+    if rest.size:
+        gram.add(dual.gradient, few.rows[kept], local.u[kept], rest)
 
 
 def _sign(y: Float64Array) -> float:

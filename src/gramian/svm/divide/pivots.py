@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -11,11 +10,12 @@ import scipy.linalg as la
 from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray, Rows
-from gramian.engine import Engine
-from gramian.kernels.base import CHUNK_ROWS, Kernel
-from gramian.svm.divide.gram import Gram
-from gramian.svm.divide.subproblem import SQUARES, into_box, solve_box
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.kernels.base import CHUNK_ROWS
+from gramian.svm.divide.decomposition import DualLimits
+from gramian.svm.divide.dual import Dual
+from gramian.svm.divide.gram import COLUMNS, Gram
+from gramian.svm.divide.subproblem import SQUARES, solve_box
 
 #: A row at a bound is freed if its gradient pulls it back by more than this fraction of the tolerance. Chosen
 #: by hand, as are the next constants.
@@ -32,37 +32,14 @@ MOST_STEPS = 100
 #: Components with fewer rows are solved together, in groups of about this size: computing the kernel
 #: values between them takes less time than the calls for a separate part.
 PART_ROWS = 64
-#: Columns of a kernel matrix that are evaluated together.
-COLUMNS = 512
 #: Relative jitter on the diagonal in units of u·rows, and how often it may grow a hundredfold.
 JITTER, JITTER_TRIES = 4.0, 6
 
 
-@dataclass(slots=True)
-class Pivoted:
-    """Result of block pivoting."""
-
-    u: Float64Array  #: in the box
-    gradient: Float64Array  #: K u − y with entries of K between components taken as zero; valid if settled
-    settled: bool  #: whether the sets stopped changing, so that u is optimal to the tolerance
-    steps: int
-    entries: int  #: kernel values computed
-
-
 def solve_pivots(
-    gram: Gram,
-    component: IntArray,
-    linear: Float64Array,
-    lower: Float64Array,
-    upper: Float64Array,
-    start: Float64Array,
-    *,
-    equality: bool,
-    tol: float,
-    max_iter: int,
-    memory_bytes: int,
-) -> Pivoted:
-    r"""Minimise ½uᵀKu + cᵀu over the box, with Σu = Σ start where ``equality``, K block-diagonal.
+    gram: Gram, dual: Dual, linear: Float64Array, component: IntArray, limits: DualLimits
+) -> bool:
+    r"""Minimise ½uᵀKu + cᵀu over the box with Σu kept where there is an equality, K block-diagonal.
 
     Start from a guess F of the free rows. Each step solves K_FF u_F = −(c + b + K_F· u)_F exactly, with one
     Cholesky factor a component and b from the equality. Free rows that leave the box are fixed at their
@@ -72,9 +49,11 @@ def solve_pivots(
     If the sets cycle, the cycling rows become *guarded*: the other free rows are eliminated (Schur
     complement), and a small problem over the guarded rows keeps these in the box exactly. A guarded row stays
     guarded, so the number of steps is finite. If too many rows would be guarded, or a matrix or factor would
-    exceed ``memory_bytes``, the result is marked as not settled.
+    exceed ``memory_bytes``, the sets do not settle.
 
-    gram : K of n rows; component : (n,) numbers of the blocks; linear, lower < upper, start : (n,).
+    gram : K of n rows; linear : c, (n,); component : (n,) numbers of the blocks; ``dual`` : box and start.
+    Returns whether the sets settled: then u and gradient of ``dual`` are optimal to the tolerance, where
+    entries of K between components count as zero. Its steps are counted in any case.
 
     Time a step: Σ free³/3 over the components whose sets changed, and rows · free kernel values. Memory:
     8 · free² bytes for the largest component or 8 · (``SQUARES`` + 2) · guarded² bytes, whichever is more,
@@ -85,34 +64,46 @@ def solve_pivots(
     number = _gather_parts(component)
     order = np.argsort(number, kind="stable")
     ends = np.searchsorted(number[order], np.arange(int(number.max(initial=0)) + 2))
-    parts = [_PivotPart(gram.part(order[a:b]), order[a:b], linear[order[a:b]]) for a, b in pairwise(ends)]
-    total = float(start.sum()) if equality else None
-    sets = _Sets(start <= lower, start >= upper, np.zeros(len(start), bool))
-    if not sets.free.any():
-        sets = _Sets(lower >= upper, np.zeros(len(start), bool), np.zeros(len(start), bool))
-    u, gradient, settled, step = start, linear, False, 0
-    while not settled and step < min(max_iter, MOST_STEPS):
-        step += 1
-        bound = np.where(sets.at_upper, upper, np.where(sets.at_lower, lower, 0.0))
-        bound[sets.guarded] = 0.0
-        free = sets.free
-        if _bytes(parts, free, sets.guarded) > memory_bytes:
-            break
-        if not all(part.solve(free, bound, sets.guarded) for part in parts):
-            break
-        joint = _joint(parts, lower, upper, u, total, GUARD_SHARE * tol)
+    parts = [_PivotPart(gram, order[a:b], linear) for a, b in pairwise(ends)]
+    total, u, lower, upper = dual.total, dual.u, dual.lower, dual.upper
+    at_lower, at_upper = u <= lower, u >= upper
+    if (at_lower | at_upper).all():
+        at_lower, at_upper = lower >= upper, np.zeros(len(u), bool)
+    # Rows that are guarded, whose masks of bounds are ignored; rows that changed in the step before.
+    guarded = latest = np.zeros(len(u), bool)
+    least, stalled = len(u) + 1, 0
+    for _ in range(min(limits.max_iter, MOST_STEPS)):
+        dual.steps += 1
+        bound = np.where(guarded, 0.0, dual.put(np.zeros(len(u)), at_lower, at_upper))
+        free = ~(at_lower | at_upper | guarded)
+        if _bytes(parts, free, guarded) > limits.memory_bytes:
+            return False
+        if not all(part.solve(free, bound, guarded) for part in parts):
+            return False
+        joint = _joint(parts, dual, u, total, GUARD_SHARE * limits.tol)
         if joint is None:
-            break
+            return False
         guards, offset = joint
-        u, gradient = bound.copy(), np.empty(len(u))
-        u[sets.guarded] = guards[sets.guarded]
+        u, gradient = np.where(guarded, guards, bound), np.empty(len(u))
         for part in parts:
             part.write(offset, u, gradient)
-        settled = not sets.move(u, gradient + offset, lower, upper, PULL_SHARE * tol)
-        if np.count_nonzero(sets.guarded) > MOST_GUARDS:
-            break
-    entries = sum(part.gram.entries for part in parts)
-    return Pivoted(into_box(u, lower, upper, total), gradient, settled, step, entries)
+        new = dual.fixed(u, gradient + offset, free, at_lower, at_upper, PULL_SHARE * limits.tol)
+        changed = ((new[0] ^ at_lower) | (new[1] ^ at_upper)) & ~guarded
+        at_lower, at_upper = new
+        count = int(np.count_nonzero(changed))
+        if not count:
+            dual.u[:], dual.gradient[:] = dual.into_box(u, total), gradient
+            return True
+        stalled = 0 if count < least else stalled + 1
+        least = min(least, count)
+        if guarded.any():
+            guarded = guarded | changed
+        elif stalled >= PATIENCE:
+            guarded = changed | latest
+        latest = changed
+        if np.count_nonzero(guarded) > MOST_GUARDS:
+            return False
+    return False
 
 
 def _gather_parts(component: IntArray) -> IntArray:
@@ -124,65 +115,18 @@ def _gather_parts(component: IntArray) -> IntArray:
     return np.unique(part[component.ravel()], return_inverse=True)[1].ravel().astype(np.intp)
 
 
-@dataclass(slots=True)
-class _Sets:
-    """Masks of the rows at a bound, and of the guarded rows (whose bound masks are ignored)."""
-
-    at_lower: Array
-    at_upper: Array
-    guarded: Array
-    latest: Array = field(init=False)  #: rows that changed in the step before
-    least: int = field(init=False)
-    stalled: int = 0
-
-    def __post_init__(self) -> None:
-        self.latest, self.least = np.zeros(len(self.guarded), bool), len(self.guarded) + 1
-
-    @property
-    def free(self) -> Array:
-        return ~(self.at_lower | self.at_upper | self.guarded)
-
-    def move(
-        self, u: Float64Array, pull: Float64Array, lower: Float64Array, upper: Float64Array, slack: float
-    ) -> bool:
-        """Update the sets from the coefficients and gradient + b; return whether any row changed."""
-        free = self.free
-        new_lower = np.where(free, u < lower, self.at_lower & (pull >= -slack))
-        new_upper = np.where(free, u > upper, self.at_upper & (pull <= slack))
-        changed = ((new_lower ^ self.at_lower) | (new_upper ^ self.at_upper)) & ~self.guarded
-        self.at_lower, self.at_upper = new_lower, new_upper
-        count = int(np.count_nonzero(changed))
-        self.stalled = 0 if count < self.least else self.stalled + 1
-        self.least = min(self.least, count)
-        if self.guarded.any():
-            self.guarded |= changed
-        elif self.stalled >= PATIENCE:
-            self.guarded |= changed | self.latest
-        self.latest = changed
-        return count > 0
-
-
-@dataclass(slots=True)
 class _PivotPart:
     """One part of the rows: its free coefficients as an affine function of b and its guarded coefficients."""
 
-    gram: Gram
-    index: IntArray
-    base: Float64Array  #: c + K · (coefficients at a bound)
-    bound: Float64Array = field(init=False)
-    free: IntArray | None = None
-    guards: IntArray = field(init=False)
-    #: u_F = answers @ [1, −b, −u_W]
-    answers: Float64Array = field(init=False)
-    #: K[:, F] @ answers[:, :2], without guarded rows.
-    image: Float64Array = field(init=False)
-    #: K_FW and K_WW.
-    across: Float64Array = field(init=False)
-    square: Float64Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.bound = np.zeros(len(self.index))
+    def __init__(self, gram: Gram, index: IntArray, linear: Float64Array) -> None:
+        self.gram, self.index = gram.part(index), index
+        self.base = linear[index]  #: c + K · (coefficients at a bound)
+        self.bound = np.zeros(len(index))
+        self.free: IntArray | None = None
         self.guards = np.zeros(0, np.intp)
+        self.answers = np.zeros((0, 0))  #: u_F = answers @ [1, −b, −u_W]
+        self.image = np.zeros((0, 0))  #: K[:, F] @ answers[:, :2], without guarded rows
+        self.across = self.square = np.zeros((0, 0))  #: K_FW and K_WW
 
     def solve(self, free: Array, bound: Float64Array, guarded: Array) -> bool:
         """Solve for the present sets; return False if K on the free rows is not positive definite."""
@@ -195,28 +139,21 @@ class _PivotPart:
         if moved.size:
             self.gram.add(self.base, self.gram.rows[moved], change[moved])
             self.bound = bound[self.index]
-        self.free, self.guards = now, guards
-        rows, engine = self.gram.rows[now], self.gram.engine
-        self.across = np.zeros((len(now), 0))
-        self.square = np.zeros((0, 0))
+        self.free, self.guards, own = now, guards, self.gram.part(now)
+        self.across, self.square = np.zeros((len(now), 0)), np.zeros((0, 0))
         if guards.size:
-            self.square = self.gram.square(guards)
-            self.across = np.asarray(
-                self.gram.kernel(rows, self.gram.rows[guards], dtype=np.float64, n_jobs=engine.n_jobs)
-            )
-            self.gram.entries += self.across.size
-        right = np.column_stack([-self.base[now], np.ones(len(now)), self.across])
+            guard = self.gram.part(guards)
+            self.square, self.across = guard.square(), own.block(guard.rows)
+        self.answers = np.column_stack([-self.base[now], np.ones(len(now)), self.across])
         if now.size:
-            factor = _factor(rows, self.gram.kernel, engine)
-            self.gram.entries += len(now) * (len(now) + 1) // 2
+            factor = _factor(own)
             if factor is None:
                 return False
-            right = cho_solve(factor, right)
+            self.answers = cho_solve(factor, self.answers)
             del factor  # free it before the tiles of the image are computed
-        self.answers = right
         if not guards.size:
             self.image = np.zeros((len(self.index), 2))
-            self.gram.add(self.image, rows, self.answers)
+            self.gram.add(self.image, own.rows, self.answers)
         return True
 
     def write(self, offset: float, u: Float64Array, gradient: Float64Array) -> None:
@@ -242,9 +179,10 @@ def _bytes(parts: list[_PivotPart], free: Array, guarded: Array) -> int:
     return 8 * (held + max(int((frees * frees).max(initial=0)), joint))
 
 
-def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> Float64Array | None:
-    """Return the Cholesky factor of K on these rows, computed in place, or None if K is not definite."""
-    m = int(rows.shape[0])
+def _factor(gram: Gram) -> Float64Array | None:
+    """Return the Cholesky factor of K, computed in place, or None if K is not definite."""
+    rows, kernel, m = gram.rows, gram.kernel, len(gram)
+    gram.count(m * (m + 1) // 2)
     jitter = JITTER * unit_roundoff(np.float64) * m
     for _ in range(JITTER_TRIES):
         square = np.empty((m, m))
@@ -255,7 +193,7 @@ def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> Float64Array | None:
                 below = slice(part.start + low.start, part.start + low.stop)
                 square[below, part] = evaluate(rows[below])
 
-        engine.run(fill, list(row_slices(m, COLUMNS)))
+        gram.engine.run(fill, list(row_slices(m, COLUMNS)))
         diagonal = kernel.diagonal(rows)
         square.flat[:: m + 1] = diagonal + jitter * float(diagonal.mean())
         try:
@@ -266,12 +204,7 @@ def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> Float64Array | None:
 
 
 def _joint(
-    parts: list[_PivotPart],
-    lower: Float64Array,
-    upper: Float64Array,
-    u: Float64Array,
-    total: float | None,
-    tol: float,
+    parts: list[_PivotPart], box: Dual, u: Float64Array, total: float | None, tol: float
 ) -> tuple[Float64Array, float] | None:
     """Return the guarded coefficients (n,) and b, or None if no row is free to satisfy the equality."""
     constant = sum(float(part.bound.sum() + part.answers[:, 0].sum()) for part in parts)
@@ -287,19 +220,19 @@ def _joint(
     square = 0.5 * (square + square.T)
     linear = np.concatenate([p.base[p.guards] + p.across.T @ p.answers[:, 0] for p in parts])
     count = np.concatenate([1.0 - part.across.T @ part.answers[:, 1] for part in parts])
-    box = lower[guards], upper[guards]
-    start = into_box(u[guards], *box, None)
+    own = box.part(guards)
+    own.u = own.into_box(u[guards], None)
     if total is not None and slope > 0:
         # b is eliminated too: slope · b = countᵀu_W − rest.
         square += np.outer(count, count / slope)
         linear -= count * (rest / slope)
-        found = solve_box(square, linear, *box, start, equality=False, tol=tol)
-        out[guards] = found.u
-        return out, (float(count @ found.u) - rest) / slope
+        own.equality = False
+        out[guards], _ = solve_box(square, linear, own, tol)
+        return out, (float(count @ out[guards]) - rest) / slope
     if total is not None:
-        start = into_box(start, *box, rest)
-        if abs(float(start.sum()) - rest) > unit_roundoff(np.float64) * len(u) * float(np.abs(start).sum()):
+        own.u = own.into_box(own.u, rest)
+        error = abs(float(own.u.sum()) - rest)
+        if error > unit_roundoff(np.float64) * len(u) * float(np.abs(own.u).sum()):
             return None
-    found = solve_box(square, linear, *box, start, equality=total is not None, tol=tol)
-    out[guards] = found.u
-    return out, found.offset
+    out[guards], offset = solve_box(square, linear, own, tol)
+    return out, offset

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -11,9 +10,9 @@ import scipy.linalg as la
 from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import rank_cutoff, unit_roundoff, whiten
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray, Rows
-from gramian.engine import Engine
-from gramian.kernels.base import Kernel
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.svm.divide.gram import Gram
+from gramian.svm.divide.interior import Solve
 
 #: Most rows of a block, most landmarks, and fewest rows for each landmark. Chosen by hand, as are the next
 #: constants.
@@ -25,8 +24,6 @@ SHIFT = 1e-2
 REUSE = 0.02
 #: Smallest shift of D, in units of u·max k(x, x), to cover rounding of G Gᵀ.
 JITTER = 1e4
-
-Solve = Callable[[Float64Array], Float64Array]
 
 
 class TwoLevel:
@@ -41,42 +38,30 @@ class TwoLevel:
     Source: Snelson and Ghahramani 2007 for low rank plus blocks, inverted by the Woodbury identity.
     """
 
-    def __init__(
-        self, points: Rows, kernel: Kernel, bytes_at_most: int, rng: np.random.Generator, engine: Engine
-    ) -> None:
-        m = int(points.shape[0])
-        self._points, self._kernel, self._engine = points, kernel, engine
+    def __init__(self, gram: Gram, bytes_at_most: int, rng: np.random.Generator) -> None:
+        m, self._gram = len(gram), gram
         # Numbers for each row: ``held`` of a block's factor, and half as many in each of three rows: of G for
         # all points, of G for the free ones, and of D⁻¹G.
         held = max(32, 2 * bytes_at_most // (8 * max(1, m)) // 5)
-        block = int(np.clip(held, 32, BLOCK))
         rank = int(np.clip(held // 2, 16, min(LANDMARKS, max(1, m // ROWS_PER_LANDMARK))))
-        self._slices = list(row_slices(m, block))
-        chosen = np.sort(rng.choice(m, min(rank, m), replace=False))
-        landmarks = points[chosen]
-        gram = np.asarray(kernel(landmarks, dtype=np.float64, n_jobs=engine.n_jobs))
-        white = whiten(0.5 * (gram + gram.T), len(chosen), rank_cutoff(np.float64))
-        features = kernel(points, landmarks, dtype=np.float64, n_jobs=engine.n_jobs)
-        self._features: Float64Array = np.asarray(features @ white.vectors, np.float64)
-        self.diagonal = kernel.diagonal(points)
+        self._slices = list(row_slices(m, int(np.clip(held, 32, BLOCK))))
+        landmarks = gram.part(np.sort(rng.choice(m, min(rank, m), replace=False)))
+        white = whiten(landmarks.square(), len(landmarks), rank_cutoff(np.float64))
+        self._features = np.asarray(gram.block(landmarks.rows) @ white.vectors, np.float64)
+        self.diagonal = gram.kernel.diagonal(gram.rows)
         self._latest: tuple[Array, Solve] | None = None
-        #: Number of kernel values computed so far.
-        self.entries = len(chosen) * (m + len(chosen))
 
     def on(self, free: Array, diagonal: Float64Array | None = None) -> Solve:
         """Return the function v ↦ P_F⁻¹ v with P_F, P on the free coordinates, plus ``diagonal`` if given."""
-        if diagonal is None and self._latest is not None and self._near(free):
-            return self._patched(*self._latest, free)
+        if diagonal is None and self._latest is not None:
+            changed = np.count_nonzero(self._latest[0] ^ free)
+            if changed <= REUSE * np.count_nonzero(free):
+                return self._patched(*self._latest, free)
         self._latest = None  # free the old factors first: two sets would take too much memory
         solve = self._solve_on(free, diagonal)
         if diagonal is None:
             self._latest = free.copy(), solve
         return solve
-
-    def _near(self, free: Array) -> bool:
-        """Return whether the latest face is nearly this one."""
-        assert self._latest is not None
-        return bool(np.count_nonzero(self._latest[0] ^ free) <= REUSE * np.count_nonzero(free))
 
     def _patched(self, before: Array, solve: Solve, free: Array) -> Solve:
         """Adapt the inverse of a nearly equal face to this one; it stays positive definite."""
@@ -110,8 +95,8 @@ class TwoLevel:
             self._factor(part, features[place], 0.0 if diagonal is None else diagonal[part], factor)
             inner[place] = cho_solve(factor, features[place])
 
-        self._engine.run(fill, list(zip(parts, places, factors)))
-        self.entries += sum(sizes)
+        self._gram.engine.run(fill, list(zip(parts, places, factors)))
+        self._gram.count(sum(sizes))
         core = features.T @ inner
         core.flat[:: len(core) + 1] += 1.0
         outer = cholesky(core, overwrite=True)
@@ -128,7 +113,7 @@ class TwoLevel:
         self, part: IntArray, own: Float64Array, diagonal: Float64Array | float, out: Float64Array
     ) -> None:
         """Write the Cholesky factor of D on these points to ``out``; ``own`` is their G."""
-        block = np.asarray(self._kernel(self._points[part], dtype=np.float64, n_jobs=1))
+        block = np.asarray(self._gram.kernel(self._gram.rows[part], dtype=np.float64, n_jobs=1))
         block -= np.matmul(own, own.T, out=out)
         floor = JITTER * unit_roundoff(np.float64) * max(float(self.diagonal[part].max()), 1e-300)
         shift = max(SHIFT * float(block.diagonal().mean()), floor)

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.engine import Engine
-from gramian.kernels.base import Kernel
+from gramian.svm.divide.gram import Gram
 
 #: Rows and columns of a tile. Chosen by hand, as are the next constants.
 SIDE = 1024
@@ -36,25 +35,22 @@ class SymmetricTiles:
     memory ``cache_bytes`` and a tile for each thread, at least ``TRIED`` tiles.
     """
 
-    def __init__(self, points: Rows, kernel: Kernel, cache_bytes: int, engine: Engine) -> None:
-        self._points, self._engine = points, engine
-        self._slices = list(row_slices(points.shape[0], SIDE))
+    def __init__(self, gram: Gram, cache_bytes: int) -> None:
+        self._gram = gram
+        self._slices = list(row_slices(len(gram), SIDE))
         self._pairs = [(i, j) for i in range(len(self._slices)) for j in range(i + 1)]
         wide = len(self._pairs) * TILE_BYTES <= cache_bytes
         self.dtype = np.dtype(np.float64 if wide else np.float32)
-        side = min(SIDE, len(self))
-        self._tile_bytes = max(1, side * side * self.dtype.itemsize)
-        self._columns = [kernel.against(points[part], self.dtype) for part in self._slices]
-        largest = np.abs(kernel.diagonal(points)).max(initial=0.0)
+        self._tile_bytes = max(1, min(SIDE, len(gram)) ** 2 * self.dtype.itemsize)
+        self._columns = [gram.kernel.against(gram.rows[part], self.dtype) for part in self._slices]
+        largest = np.abs(gram.kernel.diagonal(gram.rows)).max(initial=0.0)
         self._least = unit_roundoff(self.dtype) * float(largest)
         self._room, self._filling = max(0, cache_bytes), cache_bytes > 0
         #: Tiles of the first pairs of slices, as many as there was room for.
         self._kept: list[Any] = []
-        #: Number of kernel values computed so far.
-        self.entries = 0
 
     def __len__(self) -> int:
-        return int(self._points.shape[0])
+        return len(self._gram)
 
     def matvec(self, v: Float64Array) -> Float64Array:
         """Return K v. A tile multiplies in its own type; tiles are summed in float64 in a fixed order."""
@@ -63,7 +59,7 @@ class SymmetricTiles:
 
         def product(number: int, new: bool, fill: bool) -> tuple[Any, FloatArray, FloatArray | None]:
             i, j = self._pairs[number]
-            tile = self._columns[j](self._points[self._slices[i]]) if new else self._kept[number]
+            tile = self._columns[j](self._gram.rows[self._slices[i]]) if new else self._kept[number]
             kept = self._thinned(tile) if new and fill else None
             tile = tile if kept is None else kept
             along = None if i == j else tile.T @ short[self._slices[i]]
@@ -73,7 +69,7 @@ class SymmetricTiles:
         while done < len(self._pairs):
             group, new = self._group(done), done >= len(self._kept)
             work = partial(product, new=new, fill=self._filling)
-            with self._engine.results(work, group) as products:
+            with self._gram.engine.results(work, group) as products:
                 for number, (tile, down, along) in zip(group, products):
                     i, j = self._pairs[number]
                     out[self._slices[i]] += down
@@ -83,7 +79,7 @@ class SymmetricTiles:
                         self._keep(tile)
                     del tile  # free it before the next group's tiles are computed
                     if new:
-                        self.entries += len(down) * (len(down) if along is None else len(along))
+                        self._gram.count(len(down) * (len(down) if along is None else len(along)))
             done = group.stop
         return out
 
