@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from gramian._budget import parse_bytes
 from gramian._checks import one_of, positive_number
-from gramian.approximations.approximation import Approximation, given_or_one_of
+from gramian.approximations.approximation import Approximation, approximation, checked
 from gramian.approximations.block_basis_projected import BlockBasisBuilder
-from gramian.approximations.block_basis_sampled import SAMPLINGS, SampledBasisBuilder
+from gramian.approximations.block_basis_sampled import SampledBasisBuilder
 from gramian.compression.builder import Builder
 from gramian.exceptions import InputError
-from gramian.landmarks.partition import METHODS as PARTITIONS
-from gramian.landmarks.rules import METHODS as LANDMARKS
 
 #: Parameters that only one of the cores takes, with their defaults.
 OWN: dict[str, dict[str, Any]] = {
@@ -22,7 +19,7 @@ OWN: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class BlockBasis(Approximation):
     r"""Block basis factorization: K̃ = U C Uᵀ, the most accurate matrix for its bytes.
 
@@ -97,12 +94,6 @@ class BlockBasis(Approximation):
     ((1000, 1000), True)
     """
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int | None = None
     n_blocks: int | None = None
     tol: float | None = None
@@ -115,17 +106,11 @@ class BlockBasis(Approximation):
     cutoff: float = 0.0
     partition: str = "kmeans"
     diagonal: bool = False
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> Builder:
         one_of("core", self.core, tuple(OWN))
-        one_of("partition", self.partition, PARTITIONS)
-        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
-        one_of("sampling", self.sampling, SAMPLINGS)
+        for name in ("landmarks", "sampling"):  # one of which the core does not take
+            checked(name, getattr(self, name))
         self._refuse_others()
         sizes = {"rank": self.rank, "tol": self.tol, "max_bytes": self.max_bytes}
         given = [name for name, value in sizes.items() if value is not None]

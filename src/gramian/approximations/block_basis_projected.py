@@ -15,10 +15,10 @@ from gramian._budget import format_bytes
 from gramian._typing import Rows
 from gramian.approximations.meka import MEKABuilder
 from gramian.compression.block_choice import BlockTrials, Build
-from gramian.compression.builder import Builder, BuildSettings
+from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.rank_sharing import DEFAULT_RANK, Size, asked_size
-from gramian.compression.recompression import leave_diagonal, recompress_core, recompression_bytes
+from gramian.compression.recompression import leave_diagonal, recompress_core
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import BudgetError, InputError
 from gramian.landmarks.partition import Partition, fit_partition
@@ -124,28 +124,12 @@ class BlockBasisBuilder(Builder):
         return self._inner(self.n_blocks, self.rank, self.oversampling)
 
     @property
-    def n_leaves(self) -> int:
-        """Number of blocks requested."""
-        return self.settled.n_leaves
-
-    @property
-    def landmarks_per_block(self) -> int:
-        """Landmarks requested for each block, which may have fewer rows."""
-        return self.settled.landmarks_per_block
-
-    @property
-    def block_rank(self) -> int:
-        """Mean rank of the blocks."""
-        return self.settled.rank
-
-    @property
-    def passes(self) -> int:
-        """One pass recompresses the core."""
-        return 1
+    def bounds(self) -> Bounds:
+        return replace(self.settled.bounds, passes=1)
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of the recompression."""
-        return recompression_bytes(self.n_leaves, min(self.landmarks_per_block, n_rows))
+        return self.settled.working_bytes(n_rows, n_features, itemsize)
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Choose landmarks in each block and whiten the kernel on all of them."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,19 +12,18 @@ import scipy.sparse as sp
 from gramian._checks import one_of
 from gramian._random import children
 from gramian._typing import IntArray, Rows
-from gramian.approximations.approximation import Approximation
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, block_members
+from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
 from gramian.exceptions import BudgetError
-from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import Landmarks, select_landmarks
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class BlockDiagonal(Approximation):
     r"""The kernel within blocks and zero between them: K̃_ss = K_ss, or its Nyström approximation.
 
@@ -61,25 +60,13 @@ class BlockDiagonal(Approximation):
     (True, True)
     """
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int | None = None
     n_blocks: int = 50
     oversampling: float = 1.5
     landmarks: str = "kmeans"
     partition: str = "tree"
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> BlockDiagonalBuilder:
-        one_of("partition", self.partition, PARTITIONS)
         one_of("landmarks", self.landmarks, LANDMARKS)
         return self._sizes(BlockDiagonalBuilder)
 
@@ -115,16 +102,10 @@ class BlockDiagonalBuilder(Builder):
         return replace(self, block_rows=expected_rows(n, self.n_blocks, self.partition))
 
     @property
-    def landmarks_per_block(self) -> int:
-        """Landmarks of a block; without a rank, all its rows."""
-        if self.rank is None:
-            return self.block_rows or 1
-        return max(1, round(self.oversampling * self.rank))
-
-    @property
-    def block_rank(self) -> int:
-        """Bound on the rank of a block; without a rank, its number of rows."""
-        return self.landmarks_per_block if self.rank is None else self.rank
+    def bounds(self) -> Bounds:
+        rows = self.block_rows or 1
+        landmarks = rows if self.rank is None else max(1, round(self.oversampling * self.rank))
+        return Bounds(n_blocks=self.n_blocks, landmarks=landmarks, rank=self.rank or landmarks)
 
     def sample_size(self, n_rows: int) -> int:
         """Return all rows if every row is a landmark, else the usual sample size."""
@@ -134,7 +115,7 @@ class BlockDiagonalBuilder(Builder):
         """Whiten the kernel on the landmarks of each block."""
         members = block_members(partition.route(sample, settings.engine), partition.n_blocks)
         if self.rank is None:
-            bases = whole_blocks(sample, members, settings, most=self.landmarks_per_block)
+            bases = whole_blocks(sample, members, settings, most=self.bounds.landmarks)
         else:
             bases = self._low_rank(sample, members, settings)
         notes = left_out(bases)
@@ -142,7 +123,7 @@ class BlockDiagonalBuilder(Builder):
 
     def _low_rank(self, sample: Rows, members: list[IntArray], settings: BuildSettings) -> list[Basis]:
         streams, kernel = children(settings.rng, len(members)), settings.kernel
-        rank, count = self.block_rank, self.landmarks_per_block
+        rank, count = self.bounds.rank, self.bounds.landmarks
 
         def build(s: int) -> Basis:
             local = select_landmarks(sample[members[s]], count, self.landmarks, streams[s], kernel=kernel)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.linalg as la
@@ -14,9 +14,9 @@ from scipy.optimize import nnls
 from gramian._checks import one_of
 from gramian._random import children
 from gramian._typing import Float64Array, Rows, RowsLike
-from gramian.approximations.approximation import Approximation
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings
+from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
@@ -24,11 +24,8 @@ from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import select_landmarks
 
-#: Rules for the weights of the experts.
-WEIGHTS = ("uniform", "ridge")
 
-
-@dataclass(eq=False, repr=False)
+@approximation
 class EnsembleNystrom(Approximation):
     r"""A weighted sum of Nyström approximations, K̃ = Σ_t μ_t K(·, Z_t) K(Z_t, Z_t)⁺ K(Z_t, ·).
 
@@ -70,21 +67,10 @@ class EnsembleNystrom(Approximation):
 
     _learns = ("expert_weights_", "expert_landmarks_")
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int = 100
     n_experts: int = 5
     landmarks: str = "uniform"
     weights: str = "uniform"
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
@@ -98,7 +84,6 @@ class EnsembleNystrom(Approximation):
 
     def builder(self) -> EnsembleNystromBuilder:
         one_of("landmarks", self.landmarks, LANDMARKS)
-        one_of("weights", self.weights, WEIGHTS)
         return self._sizes(EnsembleNystromBuilder)
 
 
@@ -123,9 +108,9 @@ class EnsembleNystromBuilder(Builder):
     weights: str = "uniform"
 
     @property
-    def root_landmarks(self) -> int:
-        """Number of landmarks of all experts together."""
-        return self.rank * self.n_experts
+    def bounds(self) -> Bounds:
+        count = self.rank * self.n_experts
+        return Bounds(root_landmarks=count, root_rank=count)
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Whiten the kernel on each expert's landmarks, compute the weights and join the experts."""

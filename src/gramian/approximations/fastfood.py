@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -10,11 +10,10 @@ import numpy as np
 import scipy.linalg as la
 from numpy.typing import DTypeLike
 
-from gramian._checks import one_of
 from gramian._typing import FloatArray, IntArray, Rows
-from gramian.approximations.approximation import Approximation
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.approximations.explicit import ExplicitBuilder, fitted_map
-from gramian.approximations.random_fourier import FORMS, Waves, draws_of, wave_factors
+from gramian.approximations.random_fourier import Waves, draws_of, wave_factors
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, lengthscale_array
 from gramian.kernels.columns import dense
@@ -22,7 +21,7 @@ from gramian.kernels.families import EuclideanKernel
 from gramian.kernels.spectral import spectral_terms, stratified
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class Fastfood(Approximation):
     r"""Fastfood: random Fourier features in time O(rank·log d) a row, by Hadamard transforms.
 
@@ -58,22 +57,10 @@ class Fastfood(Approximation):
 
     map_ = property(fitted_map)
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int = 1000
     form: str = "pairs"
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> FastfoodBuilder:
-        one_of("form", self.form, FORMS)
         made = self._sizes(FastfoodBuilder)
         draws_of(made.rank, made.form)
         return made

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gramian._checks import one_of
 from gramian._lapack import cho_solve
 from gramian._random import children
 from gramian._typing import Array, Rows
 from gramian.approximations.alternating import Entries, half_step, ridged_factor
-from gramian.approximations.approximation import Approximation, given_or_one_of
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings
+from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.storage import dense_features
 from gramian.data.source import RowSource, sample_rows
@@ -23,11 +22,10 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition
-from gramian.landmarks.rules import METHODS as LANDMARKS
-from gramian.landmarks.rules import PICKED, Landmarks, pick_rows, rows_seen, select_landmarks
+from gramian.landmarks.rules import Landmarks, pick_rows, rows_seen, select_landmarks
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class KALS(Approximation):
     r"""Kernel approximation by alternating least squares: K ≈ U Uᵀ fitted to sampled entries of K.
 
@@ -70,26 +68,13 @@ class KALS(Approximation):
     True
     """
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int = 100
     n_iter: int = 6
     n_entries: int | None = None
     landmarks: Any = "kmeans"
     columns: str = "rpcholesky"
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> KALSBuilder:
-        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
-        one_of("columns", self.columns, PICKED)
         return self._sizes(KALSBuilder)
 
 
@@ -128,23 +113,13 @@ class KALSBuilder(Builder):
         return replace(self, per_row=per_row)
 
     @property
-    def root_landmarks(self) -> int:
-        """Number of columns J from which features are computed."""
-        return self.rank if self.per_row is None else self.per_row
-
-    @property
-    def root_columns(self) -> int:
-        """Bound on the rank."""
-        return self.rank
-
-    @property
-    def passes(self) -> int:
-        """One pass in each iteration."""
-        return self.n_iter
+    def bounds(self) -> Bounds:
+        # Features are computed from the columns J; an iteration is a pass.
+        return Bounds(root_landmarks=self.per_row or self.rank, root_rank=self.rank, passes=self.n_iter)
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of U, V, the start's features and the tiles of two threads."""
-        tile = 8 * self.root_landmarks * (self.rank + n_features + 128)
+        tile = 8 * self.bounds.root_landmarks * (self.rank + n_features + 128)
         return n_rows * self.rank * (2 * 8 + itemsize) + 2 * tile
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from gramian._checks import one_of
 from gramian._typing import Rows
-from gramian.approximations.approximation import Approximation, given_or_one_of
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.approximations.block_diagonal import expected_rows, left_out, whole_blocks
-from gramian.compression.builder import Builder, BuildSettings, block_members
+from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.data.source import RowSource
-from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
-from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import Landmarks, select_landmarks
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class LowRankPlusBlocks(Approximation):
     r"""Nyström plus the exact diagonal blocks of its residual: K̃ = F Fᵀ + blockdiag(K − F Fᵀ).
 
@@ -60,25 +57,12 @@ class LowRankPlusBlocks(Approximation):
     (True, True)
     """
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     root_rank: int = 500
     n_blocks: int | None = None
     landmarks: Any = "kmeans"
     partition: str = "tree"
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> LowRankPlusBlocksBuilder:
-        one_of("partition", self.partition, PARTITIONS)
-        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
         return self._sizes(LowRankPlusBlocksBuilder)
 
 
@@ -112,19 +96,10 @@ class LowRankPlusBlocksBuilder(Builder):
         return replace(self, n_blocks=count, block_rows=expected_rows(n, count, self.partition))
 
     @property
-    def landmarks_per_block(self) -> int:
-        """Largest number of rows that a block may have; all of them are landmarks."""
-        return self.block_rows or 1
-
-    @property
-    def block_rank(self) -> int:
-        """Bound on the rank of a block: its rows."""
-        return self.landmarks_per_block
-
-    @property
-    def root_landmarks(self) -> int:
-        """Landmarks of the global basis."""
-        return self.root_rank if isinstance(self.landmarks, str) else len(self.landmarks)
+    def bounds(self) -> Bounds:
+        points = self.root_rank if isinstance(self.landmarks, str) else len(self.landmarks)
+        rows = self.block_rows or 1  # all of them are landmarks
+        return Bounds(points, points, n_blocks=self.n_blocks or 1, landmarks=rows, rank=rows)
 
     def sample_size(self, n_rows: int) -> int:
         """Return the number of rows, because each row is a landmark of its block."""
@@ -134,10 +109,10 @@ class LowRankPlusBlocksBuilder(Builder):
         """Whiten the kernel on the root's landmarks, and its residual on all rows of each block."""
         kernel, engine = settings.kernel, settings.engine
         points = select_landmarks(
-            sample, self.root_landmarks, self.landmarks, settings.rng, engine, kernel=kernel
+            sample, self.bounds.root_landmarks, self.landmarks, settings.rng, engine, kernel=kernel
         )
         root = settings.basis(points, self.root_rank)
         members = block_members(partition.route(sample, engine), partition.n_blocks)
-        bases = whole_blocks(sample, members, settings, root, most=self.landmarks_per_block)
+        bases = whole_blocks(sample, members, settings, root, most=self.bounds.landmarks)
         forest = forest_of(partition, [[root.rank], [b.rank for b in bases]], root=True)
         return FeatureMap(kernel, partition, forest, (root, *bases), None, settings.dtype, left_out(bases))

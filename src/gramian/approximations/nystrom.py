@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from gramian._checks import not_negative, one_of
+from gramian._checks import not_negative
 from gramian._numerics import descending_eigh, rank_cutoff
 from gramian._random import children
 from gramian._typing import Array, Rows, RowsLike
-from gramian.approximations.approximation import Approximation, given_or_one_of
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings
+from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.randomized_svd import randomized_eigh
 from gramian.compression.recompression import Leading, recompress_root
@@ -25,17 +25,14 @@ from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
 from gramian.landmarks.partition import Partition
-from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import STOPPING, Landmarks, select_landmarks
 
-#: Methods to find the leading eigenvectors.
-SVDS = ("exact", "randomized")
 #: Products with the matrix, and random vectors beyond the rank: q and p in Li, Kwok and Lu 2010. Method
 #: "RNys" of benchmarks/papers/meka.py measures the errors.
 N_POWER, N_EXTRA = 1, 10
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class Nystrom(Approximation):
     r"""Nyström approximation of rank r: K̃ = K(X, Z) M K(Z, X), a global low rank.
 
@@ -92,12 +89,6 @@ class Nystrom(Approximation):
 
     _learns = ("landmarks_",)
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int = 100
     landmarks: Any = "rpcholesky"
     oversampling: float = 5.0
@@ -105,11 +96,6 @@ class Nystrom(Approximation):
     svd: str = "exact"
     tol: float = 0.0
     warm_start: bool = False
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
@@ -118,8 +104,6 @@ class Nystrom(Approximation):
         return self
 
     def builder(self) -> NystromBuilder:
-        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
-        one_of("svd", self.svd, SVDS)
         tol = not_negative("tol", self.tol)
         if tol and not (isinstance(self.landmarks, str) and self.landmarks in STOPPING):
             rule = self.landmarks if isinstance(self.landmarks, str) else "given points"
@@ -153,26 +137,19 @@ class NystromBuilder(Builder):
     kept: Array | None = None
 
     @property
-    def root_landmarks(self) -> int:
-        """Largest number of landmarks of the basis."""
-        chosen = (
-            round(self.oversampling * self.rank) if isinstance(self.landmarks, str) else len(self.landmarks)
-        )
+    def bounds(self) -> Bounds:
+        passes = int(self.recompress and self._n_points > self.rank)
+        return Bounds(root_landmarks=self._n_points, root_rank=min(self.rank, self._n_points), passes=passes)
+
+    @property
+    def _n_points(self) -> int:
+        by_rule = isinstance(self.landmarks, str)
+        chosen = round(self.oversampling * self.rank) if by_rule else len(self.landmarks)
         return max(chosen, self.rank, 0 if self.kept is None else len(self.kept))
-
-    @property
-    def root_columns(self) -> int:
-        """Bound on the rank."""
-        return min(self.rank, self.root_landmarks)
-
-    @property
-    def passes(self) -> int:
-        """One pass cuts the basis to its rank."""
-        return int(self.recompress and self.root_landmarks > self.rank)
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of the sums and eigenvectors of the recompression."""
-        return 6 * 8 * min(self.root_landmarks, n_rows) ** 2 if self.recompress else 0
+        return 6 * 8 * min(self._n_points, n_rows) ** 2 if self.recompress else 0
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Choose landmarks and whiten the kernel on them."""
@@ -193,7 +170,7 @@ class NystromBuilder(Builder):
         return recompress_root(features, self.rank, source, settings, self._leading(settings.rng))
 
     def _points(self, sample: Rows, kernel: Kernel, rng: np.random.Generator, engine: Engine) -> Rows:
-        count = self.root_landmarks
+        count = self._n_points
         if self.kept is None:
             return select_landmarks(sample, count, self.landmarks, rng, engine, kernel=kernel, tol=self.tol)
         old = dense(select_landmarks(sample, 0, self.kept, rng))

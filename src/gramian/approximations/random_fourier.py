@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from gramian._checks import one_of
 from gramian._numerics import phase_limit
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.approximations.approximation import Approximation
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fitted_map
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense, is_thin
-from gramian.kernels.spectral import DRAWS, spectral_draws
+from gramian.kernels.spectral import spectral_draws
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class RandomFourier(Approximation):
     r"""Random Fourier features: φ(x) = √(2/r)·(sin w_j·x, cos w_j·x), w_j drawn from the kernel's spectrum.
 
@@ -58,31 +57,14 @@ class RandomFourier(Approximation):
 
     map_ = property(fitted_map)
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int = 1000
     draws: str = "orthogonal"
     form: str = "pairs"
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> RandomFourierBuilder:
-        one_of("draws", self.draws, DRAWS)
-        one_of("form", self.form, FORMS)
         made = self._sizes(RandomFourierBuilder)
         draws_of(made.rank, made.form)
         return made
-
-
-#: Forms of the features: sine and cosine of each frequency, or one cosine with a random phase.
-FORMS = ("pairs", "phase")
 
 
 class Waves(ExplicitColumns):

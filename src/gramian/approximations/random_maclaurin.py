@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from gramian._checks import one_of
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
-from gramian.approximations.approximation import Approximation
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fitted_map
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, lengthscale_array
@@ -19,7 +18,7 @@ from gramian.kernels.maclaurin import Series, maclaurin_series
 from gramian.kernels.spectral import share_out
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class RandomMaclaurin(Approximation):
     r"""Random Maclaurin features of a dot-product kernel k(x, z) = Σ a_n (x·z/ℓ²)ⁿ with a_n ≥ 0.
 
@@ -55,28 +54,13 @@ class RandomMaclaurin(Approximation):
 
     map_ = property(fitted_map)
 
-    kernel: Any = "polynomial"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
+    kernel: Any = field(default="polynomial", kw_only=False)
     rank: int = 1000
     powers: str = "shared"
     exact_low: bool = False
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> RandomMaclaurinBuilder:
-        one_of("powers", self.powers, POWERS)
         return self._sizes(RandomMaclaurinBuilder)
-
-
-#: Rules for the powers of the features: shared out by their weight, or drawn as in the paper.
-POWERS = ("shared", "drawn")
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
-from gramian.approximations.approximation import Approximation
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fitted_map
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Scaled, lengthscale_array
@@ -19,7 +19,7 @@ from gramian.kernels.columns import dense
 from gramian.kernels.dot_products import DotKernel
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class TensorSketch(Approximation):
     r"""TensorSketch: the polynomial kernel (x·z/ℓ² + offset)^degree by hashed features.
 
@@ -50,18 +50,8 @@ class TensorSketch(Approximation):
 
     map_ = property(fitted_map)
 
-    kernel: Any = "polynomial"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
+    kernel: Any = field(default="polynomial", kw_only=False)
     rank: int = 1000
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> TensorSketchBuilder:
         return self._sizes(TensorSketchBuilder)
