@@ -18,8 +18,7 @@ from gramian._numerics import narrowed
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.approximations.approximation import CHOICES
-from gramian.approximations.fastfood import FastfoodBuilder, FastfoodColumns
-from gramian.approximations.random_fourier import draws_of
+from gramian.approximations.random_fourier import FastfoodBuilder, FastfoodColumns, draws_of
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import shift_rows
 

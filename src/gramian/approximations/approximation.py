@@ -26,8 +26,7 @@ from gramian.compression.features import CLIPPED, FeatureMap
 from gramian.compression.plan import Plan, make_plan
 from gramian.compression.quality import ErrorEstimate, block_intervals, measure, trace_error
 from gramian.compression.report import Report, report_sizes
-from gramian.compression.residual import Residual
-from gramian.compression.spectral_error import SpectralError, spectral_error
+from gramian.compression.residual import Residual, SpectralError, spectral_error
 from gramian.compression.storage import dense_features, operator_of, stored_levels
 from gramian.data.source import RowSource
 from gramian.engine import Engine

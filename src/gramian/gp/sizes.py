@@ -10,8 +10,7 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian.approximations.approximation import Approximation
-from gramian.approximations.block_diagonal import BlockDiagonal
-from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks
+from gramian.approximations.block_diagonal import BlockDiagonal, LowRankPlusBlocks
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import GEMM_RATE, Resources, Workload
