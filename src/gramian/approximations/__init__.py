@@ -1,4 +1,4 @@
-"""Approximations of kernel matrices: one method a file, its transformer first and its builder below it."""
+"""Approximations of kernel matrices: a transformer and its builder each; methods of one kind share a file."""
 
 from gramian.approximations.block_basis import BlockBasis
 from gramian.approximations.block_diagonal import BlockDiagonal, LowRankPlusBlocks

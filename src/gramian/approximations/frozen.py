@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.setup import FitSetup
-from gramian.compression.prebuilt import PrebuiltBuilder, sizes_of
+from gramian.compression.builder import PrebuiltBuilder, sizes_of
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -159,3 +159,28 @@ def block_members(labels: IntArray, n_blocks: int) -> list[IntArray]:
     """Return the row numbers of each block in ascending order."""
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.searchsorted(labels[order], np.arange(1, n_blocks)))
+
+
+@dataclass(frozen=True)
+class PrebuiltBuilder(Builder):
+    """Builder that returns the features of a map that was fitted before, on any rows.
+
+    ``sizes`` is the builder that made them; plans and model files read the sizes from it.
+    """
+
+    method: ClassVar[str] = "given"
+    features: FeatureMap = field(repr=False)
+    sizes: Builder
+
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
+        """Return the given features."""
+        return self.features
+
+    def build(self, source: RowSource, settings: BuildSettings) -> FeatureMap:
+        """Return the given features without reading a row."""
+        return self.features
+
+
+def sizes_of(builder: Builder) -> Builder:
+    """Return the builder that defines a model's sizes: for a given map, the builder that made it."""
+    return builder.sizes if isinstance(builder, PrebuiltBuilder) else builder
