@@ -7,10 +7,8 @@ import scipy.linalg as la
 from approximation_market import Case, settings
 
 import gramian as gm
-from gramian.approximations.fastfood import Fastfood
-from gramian.approximations.random_fourier import RandomFourier
-from gramian.approximations.random_maclaurin import RandomMaclaurin
-from gramian.approximations.tensor_sketch import TensorSketch
+from gramian.approximations.polynomial_maps import RandomMaclaurin, TensorSketch
+from gramian.approximations.random_fourier import Fastfood, RandomFourier
 from gramian.kernels import Cauchy
 
 

@@ -17,8 +17,8 @@ from gramian._checks import one_of, whole_number
 from gramian._numerics import narrowed
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.approximations.fastfood import FastfoodBuilder, FastfoodColumns
-from gramian.approximations.random_fourier import FORMS, draws_of
+from gramian.approximations.approximation import CHOICES
+from gramian.approximations.random_fourier import FastfoodBuilder, FastfoodColumns, draws_of
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import shift_rows
 
@@ -76,7 +76,7 @@ class _FastfoodLinear(LinearBaseline):
     form: Any
 
     def _features(self, rows: WeightedRows, rng: np.random.Generator) -> FeatureWeights:
-        one_of("form", self.form, FORMS)
+        one_of("form", self.form, CHOICES["form"])
         rank, d = whole_number("rank", self.rank, 1), rows.rows.shape[1]
         draws_of(rank, self.form)
         kernel = gaussian(self._checked_gamma(rows.rows))

@@ -121,7 +121,7 @@ def test_positive_semidefinite_any_threads_pickles_and_float32(case, rows):
     fitted = clone(case.estimator).set_params(n_jobs=1).fit(X)
     dense = fitted.operator_.to_dense()
     assert np.linalg.eigvalsh(dense)[0] > -1e-10
-    assert fitted.plan_.builder.definite
+    assert fitted.plan_.builder.bounds.definite
     again = clone(case.estimator).set_params(n_jobs=3).fit(X).operator_.to_dense()
     np.testing.assert_array_equal(dense, again)
     kept = pickle.loads(pickle.dumps(fitted))
@@ -190,7 +190,7 @@ def test_small_blocks_are_cut_off_within_the_tolerance():
     whole = sampled_block_basis(n_blocks=5).fit(X)
     for cutoff in (1e-6, 0.05):
         cut = sampled_block_basis(n_blocks=5, cutoff=cutoff).fit(X)
-        assert not cut.plan_.builder.definite
+        assert not cut.plan_.builder.bounds.definite
         gap = np.linalg.norm(whole.operator_.to_dense() - cut.operator_.to_dense())
         assert gap <= cutoff * np.linalg.norm(K)
         dropped = cut.features_.notes["pairs of blocks set to zero"]
@@ -360,7 +360,7 @@ def test_bad_input(rows, parameters, message):
 
 def test_a_builder_without_sizes_says_so():
     with pytest.raises(gm.InputError, match=r"sizes are not chosen yet; call settle first\."):
-        _ = SampledBasisBuilder(tol=0.1).n_leaves
+        _ = SampledBasisBuilder(tol=0.1).bounds
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.approximations.alternating import TILE_ROWS, Entries, half_step
+from gramian.approximations.kals import TILE_ROWS, Entries, half_step
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError

@@ -15,10 +15,8 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-from gramian.approximations.fastfood import Fastfood, hadamard
-from gramian.approximations.random_fourier import RandomFourier
-from gramian.approximations.random_maclaurin import RandomMaclaurin
-from gramian.approximations.tensor_sketch import TensorSketch
+from gramian.approximations.polynomial_maps import RandomMaclaurin, TensorSketch
+from gramian.approximations.random_fourier import Fastfood, RandomFourier, hadamard
 from gramian.compression.builder import BuildSettings
 from gramian.data.source import ArraySource
 from gramian.engine import Engine

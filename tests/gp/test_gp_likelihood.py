@@ -8,8 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import gramian as gm
-from gramian.approximations.block_diagonal import BlockDiagonalBuilder
-from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocksBuilder
+from gramian.approximations.block_diagonal import BlockDiagonalBuilder, LowRankPlusBlocksBuilder
 from gramian.approximations.meka import MEKABuilder
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.builder import BuildSettings

@@ -13,10 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from test_model_file_damage import changed, npy
 
 import gramian as gm
-from gramian.approximations.fastfood import Fastfood
-from gramian.approximations.random_fourier import RandomFourier
-from gramian.approximations.random_maclaurin import RandomMaclaurin
-from gramian.approximations.tensor_sketch import TensorSketch
+from gramian.approximations.polynomial_maps import RandomMaclaurin, TensorSketch
+from gramian.approximations.random_fourier import Fastfood, RandomFourier
 from gramian.exceptions import ModelFileError
 
 X = np.random.default_rng(0).random((150, 3))

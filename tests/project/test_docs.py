@@ -245,7 +245,7 @@ def test_choosing_has_the_defaults():
         sizes = ", ".join(f"{name}={getattr(kind(), name)}" for name in names)
         assert f"`{kind.__name__}` has `{sizes}`" in " ".join(text.split())
     assert MEKA().oversampling is None
-    sampled = MEKABuilder().landmarks_per_block / MEKABuilder().rank
+    sampled = MEKABuilder().bounds.landmarks / MEKABuilder().rank
     assert f"{sampled} for `MEKA`, {MultiResolution().oversampling} for `MultiResolution`" in text
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import gramian as gm
 from gramian.engine import Engine
 from gramian.operators.kernel import KernelOperator
-from gramian.spectra import exact_components as principal
+from gramian.spectra import components as principal
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((260, 4)) + 1.0
@@ -135,7 +135,7 @@ def test_components_are_those_of_the_approximation(approximation):
 
 
 def test_many_features_go_by_lanczos(monkeypatch):
-    from gramian.spectra import feature_components as by_features
+    from gramian.spectra import components as by_features
 
     options = {"gamma": 0.5, "approximation": gm.MultiResolution(root_rank=60, rank=10, n_blocks=8)}
     whole = gm.KernelPCA(4, random_state=0, **options).fit(MANY)

@@ -6,9 +6,10 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Self, TypeVar
+from inspect import Signature, signature
+from typing import Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,8 +26,7 @@ from gramian.compression.features import CLIPPED, FeatureMap
 from gramian.compression.plan import Plan, make_plan
 from gramian.compression.quality import ErrorEstimate, block_intervals, measure, trace_error
 from gramian.compression.report import Report, report_sizes
-from gramian.compression.residual import Residual
-from gramian.compression.spectral_error import SpectralError, spectral_error
+from gramian.compression.residual import Residual, SpectralError, spectral_error
 from gramian.compression.storage import dense_features, operator_of, stored_levels
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -41,23 +41,50 @@ from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted
 from gramian.kernels.precomputed import bound, released
+from gramian.kernels.spectral import DRAWS
+from gramian.landmarks.partition import METHODS as PARTITIONS
+from gramian.landmarks.rules import METHODS as LANDMARKS
+from gramian.landmarks.rules import PICKED
 from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
 
 Made = TypeVar("Made")
+#: Learned attributes of every approximation.
+LEARNED: tuple[str, ...] = ("features_", "plan_")
+#: The shared parameters that stand after those of a method.
+LAST = ("memory_budget", "tile_dtype", "random_state", "n_jobs", "verbose")
 
 
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+def approximation(kind: type[Made]) -> type[Made]:
+    """Make a transformer of a class that declares its own parameters: they stand between the shared ones."""
+    made = dataclass(eq=False, repr=False, kw_only=True)(kind)
+    init: Any = made.__init__
+    init.__signature__ = Signature(
+        sorted(signature(init).parameters.values(), key=lambda each: each.name in LAST),
+        return_annotation=None,
+    )
+    return made
+
+
+@dataclass(init=False, eq=False, repr=False)
 class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
-    """Base of the approximations; ``fit`` builds bases, core and operator."""
+    """Base of the approximations, with the parameters of all; ``fit`` builds bases, core and operator."""
 
-    memory_budget: Any
-    random_state: Any
-    features_: FeatureMap
-    #: Whether n floats of diagonal are stored beside the bases; some methods have it as a parameter.
-    diagonal: bool = False
-    #: Whether a fit shows its phases; a parameter of all methods of gramian.
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    memory_budget: int | str = "1GB"
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
     verbose: int = 0
 
-    _learns: tuple[str, ...] = ("features_", "plan_")
+    #: Whether n floats of diagonal are stored beside the bases; some methods have it as a parameter.
+    diagonal = False
+    _learns = LEARNED
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Set the learned attributes; there is no operator without the training rows."""
@@ -80,7 +107,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         """Return a builder whose fields are this estimator's parameters, each checked, but for ``others``."""
         names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
         names &= set(self._get_param_names()) - set(others)
-        return kind(**{name: _checked(name, getattr(self, name)) for name in names}, **others)
+        return kind(**{name: checked(name, getattr(self, name)) for name in names}, **others)
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored.
@@ -108,6 +135,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             negative = sum(basis.negative for basis in features.nodes)
             if negative:
                 features.notes[CLIPPED] = negative
+            self.features_: FeatureMap
             self.features_, self.kernel_ = released(features, kernel)
             sizes = {"bases": self.features_.nbytes, "operator": self.operator_.nbytes}
             self.plan_ = plan.used(sizes, {"bases": built - began, "operator": stored - built})
@@ -266,21 +294,33 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         )
 
 
-def given_or_one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise unless a value is one of the names or an array of points."""
-    refuse_masked(name, value)
+def checked(name: str, value: object) -> object:
+    """Return the value of a size as a builder takes it, or raise; None stays, for a size that is chosen."""
+    if name in CHOICES:
+        return one_of(name, value, CHOICES[name])
+    if name == "landmarks":
+        return points_or_rule(value)
+    check = AT_LEAST_ONE.get(name, CONSTRAINTS[name].check)
+    return value if value is None or check is None else check(name, value)
+
+
+def points_or_rule(value: object) -> object:
+    """Return landmarks, or raise unless they are the name of a rule or an array of points."""
+    refuse_masked("landmarks", value)
     if isinstance(value, str):
-        one_of(name, value, choices)
-    elif not isinstance(value, np.ndarray | list | tuple):
+        return one_of("landmarks", value, LANDMARKS)
+    rules = f"one of {', '.join(LANDMARKS)}"
+    if not isinstance(value, np.ndarray | list | tuple):
         raise InputError(
-            f"{name}={quoted(value)} has type {type(value).__name__}. Choose one of {', '.join(choices)}, or "
-            "give an array of points."
+            f"landmarks={quoted(value)} has type {type(value).__name__}. Choose {rules}, or give an array of "
+            "points."
         )
-    elif not isinstance(value, np.ndarray) and not all(map(_numbers, value)):
+    if not isinstance(value, np.ndarray) and not all(map(_numbers, value)):
         raise InputError(
-            f"{name}={quoted(value)} is a list of values that are no points. Give an array (m, d), one "
-            f"point a row, or choose one of {', '.join(choices)}."
+            f"landmarks={quoted(value)} is a list of values that are no points. Give an array (m, d), one "
+            f"point a row, or choose {rules}."
         )
+    return value
 
 
 def _numbers(point: Any) -> bool:
@@ -289,12 +329,6 @@ def _numbers(point: Any) -> bool:
         return np.asarray(point, np.float64).ndim > 0
     except (TypeError, ValueError):
         return False
-
-
-def _checked(name: str, value: object) -> object:
-    """Return the value of a size as a builder takes it, or raise; None stays, for a size that is chosen."""
-    check = AT_LEAST_ONE.get(name, CONSTRAINTS[name].check)
-    return value if value is None or check is None else check(name, value)
 
 
 def at_least_one(name: str, value: object) -> float:
@@ -310,4 +344,16 @@ AT_LEAST_ONE: dict[str, Check] = {
     "rank": partial(whole_number, least=1),
     "n_levels": partial(whole_number, least=1),
     "oversampling": at_least_one,
+}
+#: The names that a parameter takes, in every method that has it.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "columns": PICKED,
+    "draws": DRAWS,
+    "form": ("pairs", "phase"),
+    "partition": PARTITIONS,
+    "powers": ("shared", "drawn"),
+    "rank_rule": ("equal", "singular"),
+    "sampling": ("full", "important"),
+    "svd": ("exact", "randomized"),
+    "weights": ("uniform", "ridge"),
 }

@@ -21,7 +21,7 @@ from gramian._typing import Float64Array, IntArray, Rows
 from gramian.approximations.block_basis_search import BlockSearch
 from gramian.compression.basis import Basis
 from gramian.compression.block_spectra import Spectra
-from gramian.compression.builder import Builder, BuildSettings, block_members
+from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
 from gramian.compression.column_sampling import BlockRow, draw, important_rows, sample_columns
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.compression.projection_core import Strip, join_blocks
@@ -35,9 +35,6 @@ from gramian.exceptions import BudgetError, InputError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import SAMPLE_ROWS, Partition
 from gramian.solvers.core import CoupledCore
-
-#: Candidates for sampled columns: every row (Algorithm 2), or important rows of each block (Algorithm 3).
-SAMPLINGS = ("full", "important")
 
 
 @dataclass(frozen=True)
@@ -115,26 +112,12 @@ class SampledBasisBuilder(Builder):
         )
 
     @property
-    def n_leaves(self) -> int:
-        """Number of blocks requested; raises before :meth:`settle`."""
+    def bounds(self) -> Bounds:
         if self.n_blocks is None or self.rank is None:
             raise InputError("sizes are not chosen yet; call settle first.")
-        return self.n_blocks
-
-    @property
-    def block_rank(self) -> int:
-        """Rank of each block, or the mean rank."""
-        return self.rank or DEFAULT_RANK
-
-    @property
-    def landmarks_per_block(self) -> int:
-        """Largest number of sampled columns of a block: pivots and random ones."""
-        return 2 * self._pivots(self.block_rank)
-
-    @property
-    def definite(self) -> bool:
-        """True unless a cutoff drops blocks of the core."""
-        return not self.cutoff
+        # The most sampled columns of a block: pivots, and as many random ones.
+        columns = 2 * self._pivots(self.rank)
+        return Bounds(n_blocks=self.n_blocks, landmarks=columns, rank=self.rank, definite=not self.cutoff)
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of a strip of sampled rows or columns and of its factors, for two threads.
@@ -142,10 +125,10 @@ class SampledBasisBuilder(Builder):
         A strip of rows has all candidates as columns. A strip of columns has the rows of a block, assumed to
         be twice the mean block.
         """
-        rows, columns = self.sample_size(n_rows), self.landmarks_per_block
-        candidates = rows if self.sampling == "full" else min(rows, self.n_leaves * columns // 2)
-        longest = max(candidates, min(rows, 2 * rows // self.n_leaves))
-        return round(4.4 * 8 * min(2, self.n_leaves) * columns * longest)
+        rows, count, columns = self.sample_size(n_rows), self.bounds.n_blocks, self.bounds.landmarks
+        candidates = rows if self.sampling == "full" else min(rows, count * columns // 2)
+        longest = max(candidates, min(rows, 2 * rows // count))
+        return round(4.4 * 8 * min(2, count) * columns * longest)
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Sample columns of each block row, orthonormalise them, and fit the inner matrix on sampled rows."""
@@ -197,7 +180,7 @@ class SampledBasisBuilder(Builder):
     ) -> tuple[IntArray, int]:
         """Return the ranks, and the number of blocks whose rank is an upper bound only."""
         if self.tol is None or self.n_rows is None:
-            return np.full(len(members), self.block_rank, np.intp), 0
+            return np.full(len(members), self.rank or DEFAULT_RANK, np.intp), 0
         size = self._size(itemsize)
         spectra = Spectra.of(
             kernel,

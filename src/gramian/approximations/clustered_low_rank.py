@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,25 +10,24 @@ import scipy.linalg as la
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
-from gramian._checks import one_of, refuse_masked, whole_number
+from gramian._checks import refuse_masked, whole_number
 from gramian._numerics import unit_roundoff
 from gramian._random import as_generator, children
 from gramian._typing import Array, Float64Array, IntArray, RandomState, Rows
-from gramian.approximations.approximation import Approximation
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.approximations.block_diagonal import check_rows, expected_rows, left_out
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, block_members
+from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
 from gramian.compression.features import FeatureMap
 from gramian.compression.projection_core import projection_core
 from gramian.data.source import RowSource
 from gramian.exceptions import InputError
-from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition, fit_partition
 from gramian.operators.block import BlockOperator
 from gramian.solvers.core import CoupledCore
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class ClusteredLowRank(Approximation):
     r"""Eigenvectors of the diagonal blocks, coupled by their exact products with K: K̃ = U (UᵀKU) Uᵀ.
 
@@ -65,20 +64,9 @@ class ClusteredLowRank(Approximation):
     (60, 60)
     """
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int = 50
     n_blocks: int = 10
     partition: str = "kmeans"
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     @staticmethod
     def of_matrix(
@@ -94,7 +82,6 @@ class ClusteredLowRank(Approximation):
         )
 
     def builder(self) -> ClusteredLowRankBuilder:
-        one_of("partition", self.partition, PARTITIONS)
         return self._sizes(ClusteredLowRankBuilder)
 
 
@@ -121,14 +108,9 @@ class ClusteredLowRankBuilder(Builder):
         return replace(self, block_rows=expected_rows(source.shape[0], self.n_blocks, self.partition))
 
     @property
-    def landmarks_per_block(self) -> int:
-        """Largest number of rows that a block may have; all of them are landmarks."""
-        return self.block_rows or self.rank
-
-    @property
-    def block_rank(self) -> int:
-        """Rank of a block."""
-        return self.rank
+    def bounds(self) -> Bounds:
+        rows = self.block_rows or self.rank  # all of them are landmarks
+        return Bounds(n_blocks=self.n_blocks, landmarks=rows, rank=self.rank)
 
     def sample_size(self, n_rows: int) -> int:
         """Return the number of rows, because each row is a landmark of its block."""
@@ -138,7 +120,7 @@ class ClusteredLowRankBuilder(Builder):
         """Compute eigenvectors of each diagonal block and couple them."""
         members = block_members(partition.route(sample, settings.engine), partition.n_blocks)
 
-        check_rows(max((len(mine) for mine in members), default=0), self.landmarks_per_block)
+        check_rows(max((len(mine) for mine in members), default=0), self.bounds.landmarks)
 
         def build(mine: IntArray) -> Basis:
             return settings.basis(sample[mine], self.rank, coupled=True)

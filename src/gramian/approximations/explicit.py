@@ -15,7 +15,7 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import FloatArray, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings
+from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
 from gramian.kernels.base import Kernel
@@ -58,14 +58,8 @@ class ExplicitBuilder(Builder):
         """Draw the map, or raise if the method cannot take this kernel."""
 
     @property
-    def root_columns(self) -> int:
-        """Number of features of the map."""
-        return self.rank
-
-    @property
-    def map_columns(self) -> int:
-        """Numbers that the map computes for a row."""
-        return self.rank
+    def bounds(self) -> Bounds:
+        return Bounds(root_rank=self.rank, map_columns=self.rank)
 
     def sample_size(self, n_rows: int) -> int:
         """Return 0: the map is drawn without looking at rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,29 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.setup import FitSetup
-from gramian.compression.features import FeatureMap
-from gramian.compression.plan import Plan
-from gramian.compression.prebuilt import PrebuiltBuilder, sizes_of
+from gramian.compression.builder import PrebuiltBuilder, sizes_of
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed
 
 
-@dataclass(frozen=True)
-class FrozenMap:
-    """Feature map that was fitted before, with the plan of that fit."""
-
-    features: FeatureMap
-    plan: Plan
-
-    @property
-    def builder(self) -> PrebuiltBuilder:
-        """Return the map as a builder."""
-        return PrebuiltBuilder(self.features, sizes_of(self.plan.builder))
-
-
-def frozen_map(setup: FitSetup, n_features: int) -> FrozenMap | None:
+def frozen_map(setup: FitSetup, n_features: int) -> PrebuiltBuilder | None:
     """Return the map of a frozen ``approximation``, or None if the setup has no frozen one.
 
     Raises ``InputError`` if it is not an approximation of gramian, was fitted with another number of
@@ -60,7 +45,7 @@ def frozen_map(setup: FitSetup, n_features: int) -> FrozenMap | None:
         )
     _check_kernel(setup.kernel, inner.features_.kernel, n_features)
     _check_tiles(setup.resources.tile_dtype, inner.features_.dtype)
-    return FrozenMap(inner.features_, inner.plan_)
+    return PrebuiltBuilder(inner.features_, sizes_of(inner.plan_.builder))
 
 
 def _check_kernel(own: KernelParameters, kernel: Kernel, n_features: int) -> None:

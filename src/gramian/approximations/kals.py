@@ -1,21 +1,22 @@
-"""KALS as a transformer."""
+"""KALS as a transformer, and its alternating least squares on sampled entries of K."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gramian._checks import one_of
-from gramian._lapack import cho_solve
+from gramian._lapack import cho_solve, cholesky
+from gramian._numerics import als_ridge
+from gramian._phases import Progress, uncounted
 from gramian._random import children
-from gramian._typing import Array, Rows
-from gramian.approximations.alternating import Entries, half_step, ridged_factor
-from gramian.approximations.approximation import Approximation, given_or_one_of
+from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings
+from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.storage import dense_features
 from gramian.data.source import RowSource, sample_rows
@@ -23,11 +24,10 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition
-from gramian.landmarks.rules import METHODS as LANDMARKS
-from gramian.landmarks.rules import PICKED, Landmarks, pick_rows, rows_seen, select_landmarks
+from gramian.landmarks.rules import Landmarks, pick_rows, rows_seen, select_landmarks
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class KALS(Approximation):
     r"""Kernel approximation by alternating least squares: K ≈ U Uᵀ fitted to sampled entries of K.
 
@@ -70,26 +70,13 @@ class KALS(Approximation):
     True
     """
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int = 100
     n_iter: int = 6
     n_entries: int | None = None
     landmarks: Any = "kmeans"
     columns: str = "rpcholesky"
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> KALSBuilder:
-        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
-        one_of("columns", self.columns, PICKED)
         return self._sizes(KALSBuilder)
 
 
@@ -128,23 +115,13 @@ class KALSBuilder(Builder):
         return replace(self, per_row=per_row)
 
     @property
-    def root_landmarks(self) -> int:
-        """Number of columns J from which features are computed."""
-        return self.rank if self.per_row is None else self.per_row
-
-    @property
-    def root_columns(self) -> int:
-        """Bound on the rank."""
-        return self.rank
-
-    @property
-    def passes(self) -> int:
-        """One pass in each iteration."""
-        return self.n_iter
+    def bounds(self) -> Bounds:
+        # Features are computed from the columns J; an iteration is a pass.
+        return Bounds(root_landmarks=self.per_row or self.rank, root_rank=self.rank, passes=self.n_iter)
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of U, V, the start's features and the tiles of two threads."""
-        tile = 8 * self.root_landmarks * (self.rank + n_features + 128)
+        tile = 8 * self.bounds.root_landmarks * (self.rank + n_features + 128)
         return n_rows * self.rank * (2 * 8 + itemsize) + 2 * tile
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
@@ -211,3 +188,88 @@ class KALSBuilder(Builder):
             self.per_row - len(chosen),
             int(drawing.integers(2**32)),
         )
+
+
+#: Rows of a tile; they share sampled columns and thus one Cholesky factorization. Chosen by hand.
+TILE_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Sampled entries Ω of K by tiles of 64 rows: chosen columns, as many random ones a tile, the diagonal.
+
+    All rows of a tile share their columns, so its 64 least-squares problems take one product and one
+    factorization. A tile draws its random columns from its own stream, so they are the same in each iteration
+    and for any number of threads.
+    """
+
+    source: RowSource
+    kernel: Kernel
+    chosen: IntArray  #: numbers of the columns that all rows share
+    points: Rows  #: the rows with these numbers
+    extra: int  #: random columns per tile
+    seed: int
+
+    @property
+    def n_tiles(self) -> int:
+        """Number of tiles."""
+        return -(-self.source.shape[0] // TILE_ROWS)
+
+    def columns(self, tile: int) -> IntArray:
+        """Return the numbers of a tile's random columns; tile −1 draws those that all rows share."""
+        stream = np.random.default_rng([self.seed, tile + 1])
+        others = np.setdiff1d(np.arange(self.source.shape[0]), self.chosen, assume_unique=True)
+        return np.sort(stream.choice(others, min(self.extra, len(others)), replace=False))
+
+
+def half_step(
+    entries: Entries, U: Float64Array, engine: Engine, progress: Progress = uncounted
+) -> Float64Array:
+    r"""Return V = argmin Σ_{(i,j) ∈ Ω} (K_ij − v_iᵀ u_j)², row by row.
+
+    v_i solves (U_Jᵀ U_J + u_i u_iᵀ + μ I) v_i = U_Jᵀ K_Ji + K_ii u_i for the columns J of its tile. The
+    diagonal entry is a rank-one change, left out if i is in J. μ is at the rounding level of the trace
+    (:func:`gramian._numerics.als_ridge`).
+
+    Time O(n/64 · k r² + n k (d + r)) for k columns a row, memory O(n r + k (d + r)) a thread. Source:
+    Bhojanapalli and Jain's matrix completion, for kernels by KALS (ESANN 2016), Algorithm 1.
+    """
+    V = np.empty_like(U)
+    shared = U[entries.chosen]
+    gram = shared.T @ shared
+    with engine.results(partial(_tile, entries, U, V, shared, gram), range(entries.n_tiles)) as tiles:
+        for rows in tiles:
+            progress(rows)
+    return V
+
+
+def _tile(
+    entries: Entries, U: Float64Array, V: Float64Array, shared: Float64Array, gram: Float64Array, tile: int
+) -> int:
+    """Write the rows of a tile into V and return how many they are."""
+    start = tile * TILE_ROWS
+    stop = min(start + TILE_ROWS, entries.source.shape[0])
+    drawn = entries.columns(tile)
+    X = entries.source.rows(slice(start, stop))
+    own = U[drawn]
+    right = shared.T @ entries.kernel(entries.points, X, dtype=np.float64, n_jobs=1)
+    if len(drawn):
+        right += own.T @ entries.kernel(entries.source.take(drawn), X, dtype=np.float64, n_jobs=1)
+    factor = ridged_factor(gram + own.T @ own)
+    found = cho_solve(factor, right).T
+    # Sherman-Morrison adds the diagonal entry for rows that are not among the columns J.
+    mine = U[start:stop]
+    lift = cho_solve(factor, mine.T).T
+    missing = entries.kernel.diagonal(X) - np.einsum("ij,ij->i", found, mine)
+    share = missing / (1.0 + np.einsum("ij,ij->i", lift, mine))
+    rows = np.arange(start, stop)
+    share[np.isin(rows, drawn) | np.isin(rows, entries.chosen)] = 0.0
+    V[start:stop] = found + share[:, None] * lift
+    return stop - start
+
+
+def ridged_factor(gram: Float64Array) -> Float64Array:
+    """Return the Cholesky factor of U_JᵀU_J + μ I."""
+    system = gram.copy()
+    system.flat[:: len(gram) + 1] += als_ridge(gram)
+    return cholesky(system, overwrite=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,9 +11,9 @@ import numpy as np
 from gramian._checks import one_of
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
-from gramian.approximations.approximation import Approximation, given_or_one_of
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, block_members
+from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
 from gramian.compression.features import FeatureMap
 from gramian.compression.projection_core import projection_core
 from gramian.compression.rank_sharing import Size
@@ -23,13 +23,11 @@ from gramian.data.source import RowSource
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
-from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
-from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import Landmarks, select_landmarks
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class MEKA(Approximation):
     r"""Memory-efficient kernel approximation: K̃ = W C Wᵀ with a block-diagonal basis W.
 
@@ -109,12 +107,6 @@ class MEKA(Approximation):
     ((500, 500), (5, 160), True)
     """
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int = 128
     n_blocks: int = 10
     core: str = "projection"
@@ -124,17 +116,9 @@ class MEKA(Approximation):
     rank_rule: str = "equal"
     landmarks: Any = "kmeans"
     partition: str = "kmeans"
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> MEKABuilder:
         one_of("core", self.core, ("projection", "sampled", "literal", "recompressed"))
-        one_of("rank_rule", self.rank_rule, ("equal", "singular"))
-        one_of("partition", self.partition, PARTITIONS)
-        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
         if self.oversampling is not None:
             return self._sizes(MEKABuilder)
         return self._sizes(MEKABuilder, oversampling=6.0 if self.core == "recompressed" else 3.0)
@@ -164,23 +148,21 @@ class MEKABuilder(Builder):
     partition: str = "kmeans"
 
     @property
-    def block_rank(self) -> int:
-        """Bound on the rank of a block before ranks are shared out."""
-        return self.rank
-
-    @property
-    def definite(self) -> bool:
-        """Whether the core is a projection core without dropped blocks."""
-        return self.core in ("projection", "recompressed") and not self.epsilon
-
-    @property
-    def landmarks_per_block(self) -> int:
-        """Landmarks requested for each block, which may have fewer rows."""
+    def bounds(self) -> Bounds:
+        recompressed = self.core == "recompressed"
         if isinstance(self.landmarks, str):
-            return max(1, round(self.oversampling * self.rank))
-        if isinstance(self.landmarks, np.ndarray):
-            return max(1, -(-len(self.landmarks) // self.n_blocks))
-        return max((len(points) for points in self.landmarks), default=1)
+            landmarks = max(1, round(self.oversampling * self.rank))
+        elif isinstance(self.landmarks, np.ndarray):
+            landmarks = max(1, -(-len(self.landmarks) // self.n_blocks))
+        else:
+            landmarks = max((len(points) for points in self.landmarks), default=1)
+        return Bounds(
+            n_blocks=self.n_blocks,
+            landmarks=landmarks,
+            rank=self.rank,  # before ranks are shared out
+            passes=int(recompressed),
+            definite=(recompressed or self.core == "projection") and not self.epsilon,
+        )
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Choose landmarks in each block, whiten the kernel on them and couple the blocks."""
@@ -189,13 +171,13 @@ class MEKABuilder(Builder):
         points = self._given(sample, partition)
         recompressed = self.core == "recompressed"
         whole = recompressed or self.rank_rule == "singular"
-        cap = self.landmarks_per_block if whole else self.rank
+        cap = self.bounds.landmarks if whole else self.rank
 
         def build(s: int) -> Basis:
             if points is None:
                 local = select_landmarks(
                     sample[members[s]],
-                    self.landmarks_per_block,
+                    self.bounds.landmarks,
                     self._rule,
                     streams[s],
                     kernel=settings.kernel,
@@ -238,16 +220,11 @@ class MEKABuilder(Builder):
         size = Size.of_equal_ranks(source.shape[0], self.rank, features.partition.n_blocks)
         return recompress_core(features, size, source, settings)
 
-    @property
-    def passes(self) -> int:
-        """One pass recompresses the core."""
-        return int(self.core == "recompressed")
-
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of the recompression: ΦᵀΦ, its factors, and two more matrices a block."""
         if self.core != "recompressed":
             return 0
-        return recompression_bytes(self.n_blocks, min(self.landmarks_per_block, n_rows))
+        return recompression_bytes(self.n_blocks, min(self.bounds.landmarks, n_rows))
 
     @property
     def _rule(self) -> Landmarks:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from gramian.approximations.approximation import Approximation
-from gramian.approximations.block_basis import BlockBasis
-from gramian.approximations.block_basis_projected import BlockBasisBuilder
+from gramian.approximations.block_basis import BlockBasis, BlockBasisBuilder
 from gramian.approximations.block_basis_sampled import SampledBasisBuilder
-from gramian.approximations.block_diagonal import BlockDiagonal, BlockDiagonalBuilder
+from gramian.approximations.block_diagonal import (
+    BlockDiagonal,
+    BlockDiagonalBuilder,
+    LowRankPlusBlocks,
+    LowRankPlusBlocksBuilder,
+)
 from gramian.approximations.clustered_low_rank import ClusteredLowRank, ClusteredLowRankBuilder
-from gramian.approximations.ensemble_nystrom import EnsembleNystrom, EnsembleNystromBuilder
-from gramian.approximations.fastfood import Fastfood, FastfoodBuilder
 from gramian.approximations.kals import KALS, KALSBuilder
-from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks, LowRankPlusBlocksBuilder
 from gramian.approximations.meka import MEKA, MEKABuilder
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
-from gramian.approximations.nystrom import Nystrom, NystromBuilder
-from gramian.approximations.random_fourier import RandomFourier, RandomFourierBuilder
-from gramian.approximations.random_maclaurin import RandomMaclaurin, RandomMaclaurinBuilder
-from gramian.approximations.tensor_sketch import TensorSketch, TensorSketchBuilder
+from gramian.approximations.nystrom import EnsembleNystrom, EnsembleNystromBuilder, Nystrom, NystromBuilder
+from gramian.approximations.polynomial_maps import (
+    RandomMaclaurin,
+    RandomMaclaurinBuilder,
+    TensorSketch,
+    TensorSketchBuilder,
+)
+from gramian.approximations.random_fourier import (
+    Fastfood,
+    FastfoodBuilder,
+    RandomFourier,
+    RandomFourierBuilder,
+)
 from gramian.approximations.truncated_eigen import TruncatedEigen, TruncatedEigenBuilder
 from gramian.compression.builder import Builder
 

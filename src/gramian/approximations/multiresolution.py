@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import whole_number
 from gramian._random import children
 from gramian._typing import Array, IntArray, Rows
-from gramian.approximations.approximation import Approximation, given_or_one_of
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, block_members
+from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.compression.storage import sparse_features
 from gramian.data.source import RowSource
 from gramian.kernels.precomputed import bound
-from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition
-from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import Landmarks, select_landmarks
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class MultiResolution(Approximation):
     r"""A global Nyström basis plus, in each block, a Nyström basis of the residual kernel.
 
@@ -55,12 +53,6 @@ class MultiResolution(Approximation):
     (210, (2, 210), True)
     """
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     root_rank: int = 500
     rank: int = 100
     n_blocks: int = 50
@@ -69,15 +61,8 @@ class MultiResolution(Approximation):
     landmarks: Any = "kmeans"
     partition: str = "kmeans"
     sparse_output: bool = True
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def builder(self) -> MultiResolutionBuilder:
-        one_of("partition", self.partition, PARTITIONS)
-        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
         if whole_number("n_levels", self.n_levels, 1) == 1:
             return self._sizes(MultiResolutionBuilder, rank=0, n_blocks=1)
         return self._sizes(MultiResolutionBuilder)
@@ -117,36 +102,25 @@ class MultiResolutionBuilder(Builder):
         return cls(root_rank=rank, rank=0, n_blocks=1, n_levels=1)
 
     @property
-    def nested_levels(self) -> int:
-        """Levels of the partition: one fewer than those of the tree, because the root needs none."""
-        return max(1, self.n_levels - 1)
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaf blocks requested."""
-        return self.n_blocks if self.n_levels > 1 else 1
-
-    @property
-    def landmarks_per_block(self) -> int:
-        """Landmarks requested for each block, which may have fewer rows."""
-        return max(1, round(self.oversampling * self.rank)) if self.n_levels > 1 else 0
-
-    @property
-    def block_rank(self) -> int:
-        """Upper bound on a block's rank, on every level below the root."""
-        return self.rank if self.n_levels > 1 else 0
-
-    @property
-    def root_landmarks(self) -> int:
-        """Landmarks of the global basis."""
-        return self.root_rank if isinstance(self.landmarks, str) else len(self.landmarks)
+    def bounds(self) -> Bounds:
+        points = self.root_rank if isinstance(self.landmarks, str) else len(self.landmarks)
+        if self.n_levels == 1:
+            return Bounds(points, points)
+        landmarks = max(1, round(self.oversampling * self.rank))
+        return Bounds(points, points, self.n_blocks, self.n_levels - 1, landmarks, self.rank)
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Choose landmarks level by level and whiten the residual kernel on them."""
         kernel, dtype, rng = settings.kernel, settings.dtype, settings.rng
         labels = partition.route(sample, settings.engine)
         points = select_landmarks(
-            sample, self.root_landmarks, self.landmarks, rng, settings.engine, kernel=kernel, dtype=dtype
+            sample,
+            self.bounds.root_landmarks,
+            self.landmarks,
+            rng,
+            settings.engine,
+            kernel=kernel,
+            dtype=dtype,
         )
         root = settings.basis(settings.floats(points), self.root_rank)
         bases: list[list[Basis]] = [[root]]
@@ -177,7 +151,7 @@ class MultiResolutionBuilder(Builder):
         """Choose a block's landmarks among its rows and whiten the residual kernel on them."""
         kernel, dtype = settings.kernel, settings.dtype
         local = select_landmarks(
-            rows, self.landmarks_per_block, self._local, settings.rng, kernel=kernel, dtype=dtype
+            rows, self.bounds.landmarks, self._local, settings.rng, kernel=kernel, dtype=dtype
         )
         return settings.basis(settings.floats(local), self.rank, *above)
 

@@ -1,21 +1,24 @@
-"""Nyström approximation as a transformer."""
+"""Nyström approximation and weighted sums of several, as transformers."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.linalg as la
 from numpy.typing import ArrayLike, DTypeLike
+from scipy.optimize import nnls
 
 from gramian._checks import not_negative, one_of
 from gramian._numerics import descending_eigh, rank_cutoff
 from gramian._random import children
-from gramian._typing import Array, Rows, RowsLike
-from gramian.approximations.approximation import Approximation, given_or_one_of
+from gramian._typing import Array, Float64Array, Rows, RowsLike
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings
+from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.randomized_svd import randomized_eigh
 from gramian.compression.recompression import Leading, recompress_root
@@ -28,14 +31,12 @@ from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import STOPPING, Landmarks, select_landmarks
 
-#: Methods to find the leading eigenvectors.
-SVDS = ("exact", "randomized")
 #: Products with the matrix, and random vectors beyond the rank: q and p in Li, Kwok and Lu 2010. Method
 #: "RNys" of benchmarks/papers/meka.py measures the errors.
 N_POWER, N_EXTRA = 1, 10
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class Nystrom(Approximation):
     r"""Nyström approximation of rank r: K̃ = K(X, Z) M K(Z, X), a global low rank.
 
@@ -92,12 +93,6 @@ class Nystrom(Approximation):
 
     _learns = ("landmarks_",)
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int = 100
     landmarks: Any = "rpcholesky"
     oversampling: float = 5.0
@@ -105,11 +100,6 @@ class Nystrom(Approximation):
     svd: str = "exact"
     tol: float = 0.0
     warm_start: bool = False
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
@@ -118,8 +108,6 @@ class Nystrom(Approximation):
         return self
 
     def builder(self) -> NystromBuilder:
-        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
-        one_of("svd", self.svd, SVDS)
         tol = not_negative("tol", self.tol)
         if tol and not (isinstance(self.landmarks, str) and self.landmarks in STOPPING):
             rule = self.landmarks if isinstance(self.landmarks, str) else "given points"
@@ -153,26 +141,19 @@ class NystromBuilder(Builder):
     kept: Array | None = None
 
     @property
-    def root_landmarks(self) -> int:
-        """Largest number of landmarks of the basis."""
-        chosen = (
-            round(self.oversampling * self.rank) if isinstance(self.landmarks, str) else len(self.landmarks)
-        )
+    def bounds(self) -> Bounds:
+        passes = int(self.recompress and self._n_points > self.rank)
+        return Bounds(root_landmarks=self._n_points, root_rank=min(self.rank, self._n_points), passes=passes)
+
+    @property
+    def _n_points(self) -> int:
+        by_rule = isinstance(self.landmarks, str)
+        chosen = round(self.oversampling * self.rank) if by_rule else len(self.landmarks)
         return max(chosen, self.rank, 0 if self.kept is None else len(self.kept))
-
-    @property
-    def root_columns(self) -> int:
-        """Bound on the rank."""
-        return min(self.rank, self.root_landmarks)
-
-    @property
-    def passes(self) -> int:
-        """One pass cuts the basis to its rank."""
-        return int(self.recompress and self.root_landmarks > self.rank)
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of the sums and eigenvectors of the recompression."""
-        return 6 * 8 * min(self.root_landmarks, n_rows) ** 2 if self.recompress else 0
+        return 6 * 8 * min(self._n_points, n_rows) ** 2 if self.recompress else 0
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Choose landmarks and whiten the kernel on them."""
@@ -193,7 +174,7 @@ class NystromBuilder(Builder):
         return recompress_root(features, self.rank, source, settings, self._leading(settings.rng))
 
     def _points(self, sample: Rows, kernel: Kernel, rng: np.random.Generator, engine: Engine) -> Rows:
-        count = self.root_landmarks
+        count = self._n_points
         if self.kept is None:
             return select_landmarks(sample, count, self.landmarks, rng, engine, kernel=kernel, tol=self.tol)
         old = dense(select_landmarks(sample, 0, self.kept, rng))
@@ -217,3 +198,144 @@ class NystromBuilder(Builder):
         keep = values > rank_cutoff(dtype) * values.max(initial=0.0)
         root = Basis.of_columns(points, vectors[:, keep] / np.sqrt(values[keep]), kernel, dtype, values[keep])
         return root
+
+
+@approximation
+class EnsembleNystrom(Approximation):
+    r"""A weighted sum of Nyström approximations, K̃ = Σ_t μ_t K(·, Z_t) K(Z_t, Z_t)⁺ K(Z_t, ·).
+
+    The experts are built one by one on few landmarks each. This costs n_experts · rank³ instead of
+    (n_experts · rank)³ for a single approximation on all of these landmarks, which is more accurate.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
+    rank, n_experts : int
+        Number of landmarks of an expert; number of experts.
+    landmarks : str
+        Rule by name (:func:`gramian.landmarks.rules.select_landmarks`).
+    weights : {"uniform", "ridge"}
+        1/n_experts each, or fitted to entries of K by non-negative least squares.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
+
+    Attributes
+    ----------
+    expert_weights_ : array (n_experts,)
+        The weights μ.
+    expert_landmarks_ : list of arrays
+        The landmarks of each expert. Others as for :class:`MEKA`.
+
+    Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
+
+    Time O(n · n_experts · rank (d + n_experts · rank)), result n · n_experts · rank numbers.
+
+    Source: Kumar, Mohri and Talwalkar 2009.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((500, 3))
+    >>> a = gm.EnsembleNystrom(gamma=2.0, rank=20, n_experts=4, random_state=0).fit(X)
+    >>> a.expert_weights_.tolist(), a.rank_
+    ([0.25, 0.25, 0.25, 0.25], 80)
+    """
+
+    _learns = ("expert_weights_", "expert_landmarks_")
+
+    rank: int = 100
+    n_experts: int = 5
+    landmarks: str = "uniform"
+    weights: str = "uniform"
+
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
+        """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
+        super().fit(X, y)
+        notes, points = self.features_.notes, self.features_.nodes[0].landmarks
+        experts = range(sum(name.startswith("weight of expert") for name in notes))
+        self.expert_weights_ = np.asarray([notes[f"weight of expert {t}"] for t in experts])
+        counts = [int(notes[f"landmarks of expert {t}"]) for t in experts]
+        self.expert_landmarks_ = np.split(np.asarray(points), np.cumsum(counts)[:-1])
+        return self
+
+    def builder(self) -> EnsembleNystromBuilder:
+        one_of("landmarks", self.landmarks, LANDMARKS)
+        return self._sizes(EnsembleNystromBuilder)
+
+
+#: Number of sampled rows; the weights are fitted to the entries of K between them. Chosen by hand.
+VALIDATION_ROWS = 600
+
+
+@dataclass(frozen=True)
+class EnsembleNystromBuilder(Builder):
+    r"""K̃ = Σ_t μ_t K(·, Z_t) K(Z_t, Z_t)⁺ K(Z_t, ·), one basis [√μ_1 φ_1 | √μ_2 φ_2 | …].
+
+    With ``weights`` "ridge" they are the non-negative least squares of Σ μ_t K̃_t against K, on the entries
+    between at most 600 sampled rows.
+
+    Time O(n_experts · rank² (rank + d)), memory O(n_experts² · rank²) for the block-diagonal vectors.
+    """
+
+    method: ClassVar[str] = "ensemblenystrom"
+    rank: int = 100
+    n_experts: int = 5
+    landmarks: str = "uniform"
+    weights: str = "uniform"
+
+    @property
+    def bounds(self) -> Bounds:
+        count = self.rank * self.n_experts
+        return Bounds(root_landmarks=count, root_rank=count)
+
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
+        """Whiten the kernel on each expert's landmarks, compute the weights and join the experts."""
+        *streams, judging = children(settings.rng, self.n_experts + 1)
+        kernel, engine = settings.kernel, settings.engine
+        experts = [
+            settings.basis(
+                select_landmarks(sample, self.rank, self.landmarks, stream, engine, kernel=kernel), self.rank
+            )
+            for stream in streams
+        ]
+        shares = np.full(self.n_experts, 1.0 / self.n_experts)
+        if self.weights == "ridge":
+            shares = _fitted_weights(kernel, experts, sample, judging)
+        root = _join_bases(experts, shares, kernel, settings.dtype)
+        notes = {f"weight of expert {t}": float(share) for t, share in enumerate(shares)}
+        notes |= {f"landmarks of expert {t}": float(e.landmarks.shape[0]) for t, e in enumerate(experts)}
+        return FeatureMap.lone(root, partition, kernel, notes)
+
+
+def _fitted_weights(
+    kernel: Kernel, experts: Sequence[Basis], sample: Rows, rng: np.random.Generator
+) -> Float64Array:
+    """Return μ ≥ 0 with the least ‖K − Σ μ_t K̃_t‖_F over sampled rows; equal weights if all are 0."""
+    n = sample.shape[0]
+    rows = sample[np.sort(rng.choice(n, min(n, VALIDATION_ROWS), replace=False))]
+    K = kernel(rows, dtype=np.float64)
+    # The normal equations need only inner products of the K̃_t, which are those of their features.
+    features = [
+        expert.columns(rows).astype(np.float64) @ expert.matrix.astype(np.float64) for expert in experts
+    ]
+    products = np.asarray([[np.square(F.T @ G).sum() for G in features] for F in features])
+    target = np.asarray([np.einsum("ij,ij->", F, K @ F) for F in features])
+    values, vectors = la.eigh(products)
+    root = np.sqrt(np.maximum(values, np.finfo(np.float64).eps * values[-1]))
+    shares, _ = nnls(root[:, None] * vectors.T, (vectors.T @ target) / root)
+    return np.asarray(shares if shares.any() else np.full(len(experts), 1.0 / len(experts)), np.float64)
+
+
+def _join_bases(experts: Sequence[Basis], shares: Float64Array, kernel: Kernel, dtype: DTypeLike) -> Basis:
+    """Return the basis of all experts: stacked landmarks and block-diagonal vectors."""
+    points = [expert.landmarks for expert in experts]
+    joined = np.concatenate([dense(p) for p in points])
+    vectors = la.block_diag(
+        *[
+            np.sqrt(share) * expert.matrix.astype(np.float64)[:, : expert.rank if share > 0 else 0]
+            for share, expert in zip(shares, experts, strict=True)
+        ]
+    )
+    values = np.concatenate(
+        [share * expert.values for share, expert in zip(shares, experts, strict=True) if share > 0]
+    )
+    return Basis.of_columns(joined, vectors, kernel, dtype, values)

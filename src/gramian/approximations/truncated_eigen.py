@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self, TypeAlias
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.linalg as la
@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from gramian._checks import positive_number
 from gramian._numerics import rank_cutoff
 from gramian._typing import Float64Array, FloatArray, Rows, RowsLike
-from gramian.approximations.approximation import Approximation
+from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings
+from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
 from gramian.estimator.summaries import Evidence
@@ -24,7 +24,7 @@ from gramian.exceptions import AccuracyWarning, user_level
 from gramian.landmarks.partition import Partition, fit_partition
 
 
-@dataclass(eq=False, repr=False)
+@approximation
 class TruncatedEigen(Approximation):
     r"""The leading eigenvectors of K on all rows, the best approximation of K of that rank.
 
@@ -65,20 +65,9 @@ class TruncatedEigen(Approximation):
 
     _learns = ("n_iter_",)
 
-    kernel: Any = "rbf"
-    _: KW_ONLY
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
     rank: int = 100
     tol: float = 1e-6
     max_iter: int = 20
-    memory_budget: int | str = "1GB"
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Find the leading eigenvectors of the Gram matrix of the rows of X. ``y`` is ignored."""
@@ -114,14 +103,9 @@ class TruncatedEigenBuilder(Builder):
     max_iter: int = 20
 
     @property
-    def root_columns(self) -> int:
-        """Bound on the rank."""
-        return self.rank
-
-    @property
-    def passes(self) -> int:
-        """One pass a product with K; the iteration may need fewer."""
-        return self.max_iter + 1
+    def bounds(self) -> Bounds:
+        # One pass a product with K; the iteration may need fewer.
+        return Bounds(root_rank=self.rank, passes=self.max_iter + 1)
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of the points, their vectors and the Krylov basis with its products."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -48,12 +48,25 @@ class BuildSettings:
         return BasisBuilder(self.kernel, self.dtype, above).build(points, rank, **whitening)
 
 
-class Builder(ABC):
-    """An approximation method with its sizes. Subclasses are frozen dataclasses with these fields.
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds on the size of what a builder makes, which its plan counts with; by default there is nothing."""
 
-    ``method`` is the name that ``approximation=`` takes and ``partition`` is the clustering rule. The
-    properties bound the size of the result, which the plan needs. Their defaults describe a method without
-    blocks.
+    root_landmarks: int = 0  #: landmarks of the global basis
+    root_rank: int = 0  #: bound on the rank of the global basis
+    n_blocks: int = 1  #: leaf blocks requested
+    n_levels: int = 1  #: levels of the partition
+    landmarks: int = 0  #: landmarks requested for each block, which may have fewer rows
+    rank: int = 0  #: bound on the rank of a block
+    map_columns: int = 0  #: features that an explicit feature map computes for a row
+    passes: int = 0  #: how often a build goes over all rows and counts them; 0 if it reads only a sample
+    definite: bool = True  #: whether the core is positive semi-definite by construction
+
+
+class Builder(ABC):
+    """An approximation method with its sizes: a frozen dataclass, whose ``bounds`` follow from its fields.
+
+    ``method`` is the name that ``approximation=`` takes and ``partition`` is the clustering rule.
     """
 
     method: ClassVar[str]
@@ -64,55 +77,14 @@ class Builder(ABC):
     #: What makes the model smaller, which an error about a too small budget advises.
     remedy: ClassVar[str] = "lower rank, root_rank or n_blocks"
     partition: str = "kmeans"
-    n_blocks: int | None = 1
 
     @property
-    def n_leaves(self) -> int:
-        """Number of leaf blocks requested."""
-        return self.n_blocks or 1
-
-    @property
-    def nested_levels(self) -> int:
-        """Number of levels of the partition."""
-        return 1
-
-    @property
-    def landmarks_per_block(self) -> int:
-        """Landmarks requested for each block, which may have fewer rows; 0 without blocks."""
-        return 0
-
-    @property
-    def block_rank(self) -> int:
-        """Bound on the rank of a block; 0 without blocks."""
-        return 0
-
-    @property
-    def root_landmarks(self) -> int:
-        """Landmarks of the global basis; 0 without one."""
-        return 0
-
-    @property
-    def root_columns(self) -> int:
-        """Bound on the rank of the global basis."""
-        return self.root_landmarks
-
-    @property
-    def definite(self) -> bool:
-        """Whether the core is positive semi-definite by construction."""
-        return True
-
-    @property
-    def passes(self) -> int:
-        """How often :meth:`build` goes over all rows and counts them; 0 if it reads only a sample."""
-        return 0
+    def bounds(self) -> Bounds:
+        """Bounds on the size of the result."""
+        return Bounds()
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of temporary arrays, such as sketches and factors, that building needs."""
-        return 0
-
-    @property
-    def map_columns(self) -> int:
-        """Features that an explicit feature map computes for a row; 0 for bases with landmarks."""
         return 0
 
     def map_bytes(self, n_features: int, itemsize: int) -> int:
@@ -129,7 +101,8 @@ class Builder(ABC):
 
     def sample_size(self, n_rows: int) -> int:
         """Return how many rows to sample for partition and landmarks: ten per landmark, at least 20,000."""
-        wanted = ROWS_PER_LANDMARK * max(self.root_landmarks, self.landmarks_per_block * self.n_leaves)
+        most = self.bounds
+        wanted = ROWS_PER_LANDMARK * max(most.root_landmarks, most.landmarks * most.n_blocks)
         return min(n_rows, max(SAMPLE_ROWS, wanted))
 
     def build(self, source: RowSource, settings: BuildSettings) -> FeatureMap:
@@ -142,9 +115,9 @@ class Builder(ABC):
             sample = settings.floats(sample)
         partition = fit_partition(
             sample,
-            self.n_leaves,
+            self.bounds.n_blocks,
             method=self.partition,
-            n_levels=self.nested_levels,
+            n_levels=self.bounds.n_levels,
             rng=settings.rng,
             kernel=settings.kernel,
         )
@@ -186,3 +159,28 @@ def block_members(labels: IntArray, n_blocks: int) -> list[IntArray]:
     """Return the row numbers of each block in ascending order."""
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.searchsorted(labels[order], np.arange(1, n_blocks)))
+
+
+@dataclass(frozen=True)
+class PrebuiltBuilder(Builder):
+    """Builder that returns the features of a map that was fitted before, on any rows.
+
+    ``sizes`` is the builder that made them; plans and model files read the sizes from it.
+    """
+
+    method: ClassVar[str] = "given"
+    features: FeatureMap = field(repr=False)
+    sizes: Builder
+
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
+        """Return the given features."""
+        return self.features
+
+    def build(self, source: RowSource, settings: BuildSettings) -> FeatureMap:
+        """Return the given features without reading a row."""
+        return self.features
+
+
+def sizes_of(builder: Builder) -> Builder:
+    """Return the builder that defines a model's sizes: for a given map, the builder that made it."""
+    return builder.sizes if isinstance(builder, PrebuiltBuilder) else builder

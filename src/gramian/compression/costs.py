@@ -81,16 +81,17 @@ class _Counts:
 
 
 def _counts(builder: Builder, work: Workload) -> _Counts:
-    leaves = min(builder.n_leaves, work.n_rows)
-    levels = builder.nested_levels
+    sizes = builder.bounds
+    leaves = min(sizes.n_blocks, work.n_rows)
+    levels = sizes.n_levels
     inner = sum(round(leaves ** (k / levels)) for k in range(1, levels)) if leaves > 1 else 0
-    m0 = min(builder.root_landmarks, work.n_rows)
+    m0 = min(sizes.root_landmarks, work.n_rows)
     # The number of rows bounds the rank of a basis, but not the number of features of an explicit map.
-    r0 = builder.map_columns or min(builder.root_columns, work.n_rows)
-    m = builder.landmarks_per_block
+    r0 = sizes.map_columns or min(sizes.root_rank, work.n_rows)
+    m = sizes.landmarks
     if m:
         m = min(m, work.n_rows)
-    r = min(builder.block_rank, m)
+    r = min(sizes.rank, m)
     # Blocks cannot hold more landmarks than there are rows.
     if leaves * m > work.n_rows:
         share = work.n_rows / (leaves * m)
@@ -129,13 +130,13 @@ def phase_bytes(
     working = max(round(eigen), chosen[0], threads * chosen[1], builder.working_bytes(n, held, item))
     working += TILE_BYTES
     sums = 8 * (s.r0**2 + blocks * (s.r**2 + s.r * s.path + s.r * p) + s.r0 * p)
-    weights = (s.leaves * (s.m0 + s.m * builder.nested_levels) * p) * item
+    weights = (s.leaves * (s.m0 + s.m * builder.bounds.n_levels) * p) * item
     core = 0
     solve = 8 * (2 * threads + 1) * (s.path**2 + s.r * s.path)
     if builder.coupled:
         core = 8 * (s.leaves * s.r) ** 2
         # Cholesky holds the system and its factor; an indefinite core also needs eigenvectors and work space.
-        solve = (2 if builder.definite else 4) * core + 16 * s.leaves * s.r**2
+        solve = (2 if builder.bounds.definite else 4) * core + 16 * s.leaves * s.r**2
     chunk = min(chunk, n)
     reading = chunk * (8 * 5 + 16 * p + work.row_bytes) + work.read_bytes
     flight = reading + _flight_bytes(s, d, p, item, held * work.itemsize, threads, chunk)
@@ -165,12 +166,12 @@ def phase_seconds(builder: Builder, work: Workload, item: int, threads: int, sam
     """Return the nominal seconds of each phase: its operations divided by nominal rates."""
     s, n, d, p = _counts(builder, work), work.n_rows, work.n_features, work.n_outputs
     gemm, exp, gemm64 = GEMM_RATE[item] * threads, EXP_RATE[item] * threads, GEMM_RATE[8] * threads
-    blocks, levels = s.leaves + s.inner, builder.nested_levels
+    blocks, levels = s.leaves + s.inner, builder.bounds.n_levels
     lloyd = 10 * 4 * 2 * d * (s.m0**2 + blocks * s.m**2)
     spectral = EIGH_FACTOR * (s.m0**3 + blocks * s.m**3) + 4 * blocks * s.m**2 * s.path
     cluster = 15 * 2 * min(sample, SAMPLE_ROWS) * s.leaves * d
     local = levels * s.m
-    computed = s.m0 + local + builder.map_columns
+    computed = s.m0 + local + builder.bounds.map_columns
     per_row = 2 * d * (s.leaves + computed) + 2 * s.m0 * s.r0 + 2 * levels * (s.m * s.r + s.r * s.path)
     gram = s.path**2 + 2 * s.r * s.path + s.r**2 + 2 * p * (s.path + s.r)
     if not builder.coupled:

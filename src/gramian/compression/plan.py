@@ -87,7 +87,7 @@ class Plan(Shown):
         phases: Phases = silent,
     ) -> FeatureMap:
         """Build the bases, as the phase "bases", with this plan's sizes: see :meth:`Builder.build`."""
-        rows = self.builder.passes * source.shape[0]
+        rows = self.builder.bounds.passes * source.shape[0]
         progress = phases("bases", rows or None)
         settings = BuildSettings(
             *(kernel, np.dtype(self.dtype), rng, engine, self.chunk_rows, progress),
@@ -195,18 +195,18 @@ def make_plan(
         if max(sizes["sample"], sizes["bases"]) > memory_budget:
             sample = max(_least_sample(builder, work), int(sample * 0.7))
         sizes = sized(NOMINAL_THREADS, chunk, sample)
-    threads = resources.n_threads
+    most, threads = builder.bounds, resources.n_threads
     while threads > NOMINAL_THREADS and max(sized(threads, chunk, sample).values()) > memory_budget:
         threads -= 1
     sizes = sized(threads, chunk, sample)
     return Plan(
         method=builder.method,
         builder=builder,
-        root_rank=builder.root_columns,
-        rank=builder.block_rank,
-        n_blocks=builder.n_leaves,
-        n_levels=builder.nested_levels + (builder.root_landmarks > 0 and builder.landmarks_per_block > 0),
-        landmarks=builder.landmarks_per_block,
+        root_rank=most.root_rank,
+        rank=most.rank,
+        n_blocks=most.n_blocks,
+        n_levels=most.n_levels + (most.root_landmarks > 0 and most.landmarks > 0),
+        landmarks=most.landmarks,
         dtype=resources.dtype.name,
         sample_rows=sample,
         chunk_rows=chunk,
@@ -233,13 +233,15 @@ def _smaller(builder: Builder, reason: str) -> str:
 
 
 def _sizes(builder: Builder) -> str:
-    root = f"root_rank={builder.root_columns}, " if builder.root_columns else ""
-    return f"{root}n_blocks={builder.n_leaves}, rank={builder.block_rank}"
+    most = builder.bounds
+    root = f"root_rank={most.root_rank}, " if most.root_rank else ""
+    return f"{root}n_blocks={most.n_blocks}, rank={most.rank}"
 
 
 def _least_sample(builder: Builder, work: Workload) -> int:
     # With two rows per landmark, k-means still has something to average.
-    wanted = 2 * max(builder.root_landmarks, builder.landmarks_per_block * builder.n_leaves)
+    most = builder.bounds
+    wanted = 2 * max(most.root_landmarks, most.landmarks * most.n_blocks)
     return min(work.n_rows, max(1000, wanted))
 
 
@@ -268,7 +270,7 @@ def warn_of_ranks(builder: Builder, n_rows: int) -> None:
 
     Defaults do not warn, and an explicit map may have more features than there are rows.
     """
-    if builder.map_columns:
+    if builder.bounds.map_columns:
         return
     for size in fields(builder):  # type: ignore[arg-type]
         asked = getattr(builder, size.name)

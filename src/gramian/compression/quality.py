@@ -69,12 +69,15 @@ class MeasuredErrors:
     counts: IntArray  #: rows of each block
 
 
-def trace_error(residual: Residual) -> ErrorEstimate:
+def trace_error(residual: Residual, left: Leftover | None = None) -> ErrorEstimate:
     """Return tr(K − K̃)/tr(K), the relative nuclear norm where K − K̃ ⪰ 0; exact, in one pass.
 
-    Time O(n (m d + r)), memory O(n).
+    ``left`` is what that pass finds, if it is known. Time O(n (m d + r)), memory O(n).
     """
-    return _trace_error(residual, residual.leftover())
+    left = left or residual.leftover()
+    total = float(left.kernel.sum())
+    value = float(residual.diagonal(left).sum()) / total if total > 0 else 0.0
+    return ErrorEstimate(value, 0.0, residual.n_rows, value, value)
 
 
 def measure(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> MeasuredErrors:
@@ -124,7 +127,7 @@ def measure(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Mea
     squared = np.bincount(held, np.concatenate([diagonal, found.error]), minlength=blocks)
     return MeasuredErrors(
         ErrorEstimate(value, _root_error(spread, value), m, float(np.sqrt(low)), float(np.sqrt(high))),
-        _trace_error(residual, left),
+        trace_error(residual, left),
         np.asarray(squared, np.float64),
         found.inside + float(diagonal.sum()),
         float(diagonal.sum()),
@@ -221,12 +224,6 @@ def block_intervals(
         bounds = interval(ratio, spread, m) if m < count else (ratio, ratio)
         found[:, s] = np.sqrt([ratio, *bounds])
     return found
-
-
-def _trace_error(residual: Residual, left: Leftover) -> ErrorEstimate:
-    total = float(left.kernel.sum())
-    value = float(residual.diagonal(left).sum()) / total if total > 0 else 0.0
-    return ErrorEstimate(value, 0.0, residual.n_rows, value, value)
 
 
 def _first_size(left: Leftover) -> Float64Array:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramian._typing import Float64Array, Rows
+from gramian.approximations.polynomial_maps import TensorSketchBuilder
 from gramian.approximations.random_fourier import RandomFourierBuilder
-from gramian.approximations.tensor_sketch import TensorSketchBuilder
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import UNIT_ROWS, Unit
 from gramian.data.source import RowSource, row_blocks

@@ -10,8 +10,7 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian.approximations.approximation import Approximation
-from gramian.approximations.block_diagonal import BlockDiagonal
-from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks
+from gramian.approximations.block_diagonal import BlockDiagonal, LowRankPlusBlocks
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import GEMM_RATE, Resources, Workload
@@ -75,10 +74,11 @@ def plan_sizes(
 
     def planned(builder: Builder, reason: str) -> Plan:
         dtype = np.dtype(np.float64)
-        landmarks = max(builder.root_landmarks, builder.landmarks_per_block)
+        most = builder.bounds
+        landmarks = max(most.root_landmarks, most.landmarks)
         unit = 8 * UNIT_ARRAYS * min(UNIT_ROWS, n) * min(landmarks, n)
         units = engine.n_threads * unit
-        whole = builder.root_landmarks >= n and not builder.landmarks_per_block
+        whole = most.root_landmarks >= n and not most.landmarks
         threads = engine.n_threads
         room = UNLIMITED if whole else max(1, memory_budget - units) // BASES_FACTOR
         try:
@@ -100,7 +100,7 @@ def plan_sizes(
                 sizes = f"approximation='exact' of {n} rows"
                 remedy = "take approximation='auto', whose mean is exact while memory holds the kernel matrix"
             elif reason == AS_ASKED:
-                sizes = f"a process of root_rank={builder.root_columns} and {builder.n_leaves} blocks"
+                sizes = f"a process of root_rank={most.root_rank} and {most.n_blocks} blocks"
                 remedy = builder.remedy
             raise BudgetError(
                 f"memory_budget={format_bytes(memory_budget)} is too small for {sizes}: at least "

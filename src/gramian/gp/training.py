@@ -278,7 +278,7 @@ class _Steps:
         if scale is not None:
             features = scaled_back(features, scale, kernel)
         data = Observations(source, rows.numbers, plan.chunk_rows, engine, rows.weights)
-        exact = plan.builder.root_landmarks >= rows.n == plan.sample_rows
+        exact = plan.builder.bounds.root_landmarks >= rows.n == plan.sample_rows
         return LikelihoodObjective(features, hyper, data, exact), plan
 
 

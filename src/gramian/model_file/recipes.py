@@ -10,10 +10,8 @@ from typing import Any, TypedDict
 import numpy as np
 
 from gramian._typing import Array, Float64Array, FloatArray, Rows
-from gramian.approximations.fastfood import FastfoodColumns
-from gramian.approximations.random_fourier import FourierColumns
-from gramian.approximations.random_maclaurin import MaclaurinColumns
-from gramian.approximations.tensor_sketch import TensorSketchColumns
+from gramian.approximations.polynomial_maps import MaclaurinColumns, TensorSketchColumns
+from gramian.approximations.random_fourier import FastfoodColumns, FourierColumns
 from gramian.compression.expansion import PairwisePredictor
 from gramian.data.scaled import Scaler
 from gramian.estimator.base import KernelEstimator

@@ -15,9 +15,8 @@ from sklearn.frozen import FrozenEstimator
 from gramian._typing import Array
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.methods import BUILDERS, METHODS
-from gramian.compression.builder import Builder
+from gramian.compression.builder import Builder, sizes_of
 from gramian.compression.plan import Plan
-from gramian.compression.prebuilt import sizes_of
 from gramian.estimator.constraints import check_parameters
 from gramian.exact.exact import Exact
 from gramian.exceptions import InputError, ModelFileError

@@ -11,9 +11,9 @@ levels G above a level with core C  Woodbury: the coupled inverse M⁻¹, then I
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg as la
@@ -35,32 +35,7 @@ from gramian.solvers.threads import blas_for
 COLUMNS = 64
 
 
-class Algebra(ABC):
-    """Base class: solve, log-determinant and spectrum of one operator, with factorisations kept for reuse."""
-
-    @abstractmethod
-    def solve(self, y: Float64Array, alpha: float) -> Solution:
-        """Solve (K̃ + alpha·I) a = y for y (n,) or (n, p)."""
-
-    @abstractmethod
-    def logdet(self, alpha: float) -> float:
-        """Return log det(K̃ + alpha·I)."""
-
-    @abstractmethod
-    def eigenvalues(self) -> Float64Array:
-        """Return eigenvalues of K̃ as built, including all nonzero ones, in any order."""
-
-    @abstractmethod
-    def leverages(self, alpha: float) -> Float64Array:
-        """Return the diagonal of K̃ (K̃ + alpha·I)⁻¹, (n,)."""
-
-    @property
-    @abstractmethod
-    def clipped(self) -> float:
-        """Sum of the magnitudes of the negative eigenvalues that solving has clipped."""
-
-
-class ArrowheadAlgebra(Algebra):
+class ArrowheadAlgebra:
     """Algebra of nested levels with an identity core: FᵀF is summed once, and eliminated once per alpha.
 
     Cost: sums O(n (Σ path ranks)²), kept in O(Σ r_b (r_b + p_b)) numbers; see ArrowheadFactor.
@@ -216,7 +191,7 @@ def _partial_sums(
             yield from parts
 
 
-class CoupledAlgebra(Algebra):
+class CoupledAlgebra:
     """Algebra of one level with a core: orthonormal bases Q, kept in float64, and S = R C Rᵀ.
 
     Cost: O(n r²) once for the QR, memory 8 n r bytes for Q; then as for :class:`CoupledSystem`.
@@ -267,7 +242,7 @@ class CoupledAlgebra(Algebra):
         return self.system.eigenvalues()
 
 
-class WoodburyAlgebra(Algebra):
+class WoodburyAlgebra:
     """Algebra of levels G above a level with a core: K̃ = GGᵀ + Q S Qᵀ, by Woodbury's identity.
 
     M = Q S Qᵀ + alpha·I is inverted first. The capacity matrix I + GᵀM⁻¹G = I + Pᵀ(S + alpha·I)⁻¹P + H/alpha
@@ -383,6 +358,12 @@ class WoodburyAlgebra(Algebra):
                 out[where, first + level.offsets[s] : first + level.offsets[s + 1]] = values
             first += level.rank
         return out
+
+
+#: Each has solve(y, alpha), logdet(alpha), leverages(alpha), the diagonal of K̃ (K̃ + alpha·I)⁻¹, eigenvalues()
+#: of K̃ as built, including all nonzero ones, in any order, and ``clipped``, the sum of the magnitudes of the
+#: negative eigenvalues that solving has clipped. Factorisations are kept for reuse.
+Algebra: TypeAlias = ArrowheadAlgebra | CoupledAlgebra | WoodburyAlgebra
 
 
 def require_direct(what: str, size: int, direct_limit: int) -> None:

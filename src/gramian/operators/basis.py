@@ -104,7 +104,8 @@ class BasisLevel:
         if np.array_equal(order, np.arange(len(order))):
             self._order = None
         self._place: IntArray | None = None
-        self._tasks = _tasks(offsets)
+        #: The tiles (block, start, stop), in groups of about equal work.
+        self.tasks = _tasks(offsets)
 
     def with_blocks(self, blocks: Sequence[FloatArray]) -> BasisLevel:
         """Return a basis on the same rows with other blocks."""
@@ -184,7 +185,7 @@ class BasisLevel:
             return [self.tile(s, a, b).T @ values[self.tile_rows(s, a, b)] for s, a, b in task]
 
         with self.map_tiles(work, engine, columns=_columns(values)) as results:
-            for task, parts in zip(self._tasks, results, strict=True):
+            for task, parts in zip(self.tasks, results, strict=True):
                 for (s, _, _), part in zip(task, parts, strict=True):
                     out[self.offsets[s] : self.offsets[s + 1]] += part
         return out
@@ -192,11 +193,6 @@ class BasisLevel:
     def tile(self, s: int, start: int, stop: int) -> Float64Array:
         """Return rows start … stop of block s in float64."""
         return np.asarray(self.blocks[s][start:stop], np.float64)
-
-    @property
-    def tasks(self) -> tuple[Task, ...]:
-        """The tiles (block, start, stop), in groups of about equal work."""
-        return self._tasks
 
     def map_tiles(
         self, work: Callable[[Task], Result], engine: Engine | None = None, *, columns: int = 1
@@ -207,7 +203,7 @@ class BasisLevel:
         """
         if engine is None or sum(b.size for b in self.blocks) * columns < _SMALL:
             engine = Engine(1)  # still limits BLAS to one thread, which tiny products need
-        return engine.results(work, self._tasks)
+        return engine.results(work, self.tasks)
 
     def gather(self, rows: IntArray) -> dict[int, tuple[IntArray, Float64Array]]:
         """Return rows of W by block: {s: (places in ``rows``, their (m, r_s) values in float64)}."""

@@ -71,7 +71,6 @@ class DiagonalPlus(SymmetricOperator):
         self.operator = operator
         self.added: Float64Array = np.asarray(values, np.float64)
         self.excess_ = 0.0
-        self._clipped = 0.0
         self._scaled: tuple[float, Float64Array, Algebra] | None = None
 
     @classmethod
@@ -105,7 +104,7 @@ class DiagonalPlus(SymmetricOperator):
     @property
     def clipped_(self) -> float:
         """Sum of the magnitudes of the negative eigenvalues of S K̃ S that solve or logdet clipped last."""
-        return self._clipped
+        return self._scaled[2].clipped if self._scaled else 0.0
 
     def diagonal(self) -> Float64Array:
         """Return the n diagonal entries of K̃ + D."""
@@ -124,7 +123,7 @@ class DiagonalPlus(SymmetricOperator):
     def __getstate__(self) -> dict[str, Any]:
         # The scaled bases are larger than the operator and are rebuilt on demand.
         state: Any = super().__getstate__()
-        return {**state, "_scaled": None, "_clipped": 0.0}
+        return {**state, "_scaled": None}
 
     def _block_rows(self, s: int) -> IntArray:
         return self.operator.block_rows(s)
@@ -142,7 +141,6 @@ class DiagonalPlus(SymmetricOperator):
         """Solve (K̃ + D + alpha·I) a = y for checked arguments, without a warning."""
         scale, inner = self._factored(alpha)
         found = inner.solve(_times(scale, y), 1.0)
-        self._clipped = inner.clipped
         a = _times(scale, found.value)
         if inner.clipped:
             # Keep the residual of the scaled system: only that system knows what was clipped.
@@ -151,16 +149,12 @@ class DiagonalPlus(SymmetricOperator):
 
     def _logdet(self, alpha: float) -> float:
         scale, inner = self._factored(alpha)
-        value = inner.logdet(1.0) - 2.0 * float(np.log(scale).sum())
-        self._clipped = inner.clipped
-        return value
+        return inner.logdet(1.0) - 2.0 * float(np.log(scale).sum())
 
     def _leverages(self, alpha: float) -> Float64Array:
         # 1 − alpha·diag((K̃ + D + alpha·I)⁻¹), the inverse being S (S K̃ S + I)⁻¹ S.
         scale, inner = self._factored(alpha)
-        found = 1.0 - alpha * scale**2 * (1.0 - inner.leverages(1.0))
-        self._clipped = inner.clipped
-        return found
+        return np.asarray(1.0 - alpha * scale**2 * (1.0 - inner.leverages(1.0)))
 
     def _factored(self, alpha: float) -> tuple[Float64Array, Algebra]:
         # Kept for the last alpha only, because the scaled bases are as large as those of K̃.

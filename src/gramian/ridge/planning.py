@@ -56,7 +56,7 @@ def plan_sums(
     frozen = frozen_map(setup, source.shape[1])
     if frozen is not None:
         resources = Resources(frozen.features.dtype, engine.n_threads, budget)
-        plan = replace(make_plan(frozen.builder.sizes, work, resources, reason=GIVEN), builder=frozen.builder)
+        plan = replace(make_plan(frozen.sizes, work, resources, reason=GIVEN), builder=frozen)
         return plan, frozen.features.kernel, Engine(plan.n_threads), rng
     kernel = setup.kernel.of(source, weights)
     if weights is not None and not (weights > 0).all():

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gramian.approximations.frozen import frozen_map
+from gramian.compression.builder import PrebuiltBuilder, sizes_of
 from gramian.compression.costs import Workload
-from gramian.compression.prebuilt import PrebuiltBuilder, sizes_of
 from gramian.compression.ridge_sums import RidgeSums
 from gramian.data.source import RowSource
 from gramian.engine import Engine

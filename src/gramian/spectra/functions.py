@@ -17,20 +17,20 @@ import scipy.linalg as la
 from numpy.typing import ArrayLike
 
 from gramian._budget import format_bytes, parse_bytes
-from gramian._checks import numbers_of, positive_alpha, whole_number
+from gramian._checks import numbers_of, one_of, positive_alpha, whole_number
 from gramian._numerics import entry_tolerance
 from gramian._phases import Progress
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, RandomState
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exact.system import ExactSystem
-from gramian.exceptions import BudgetError, InputError, did_you_mean
+from gramian.exceptions import BudgetError, InputError
 from gramian.landmarks.pivoting import rpcholesky_factor
 from gramian.operators.base import SymmetricOperator
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.lanczos import LEAST_BLOCK, Eigenpairs, basis_bytes, leading_eigenpairs
 from gramian.solvers.trace import LeaveOneOutTrace, StochasticValue, lanczos_quadrature
-from gramian.spectra.probing import Factored, Probed, rows_of_square, system_of
+from gramian.spectra.probing import Probed, factored, inverse_diagonal, rows_of_square, system_of
 
 METHODS = ("auto", "direct", "stochastic")
 #: Pivots of the starting approximation: a multiple of the wanted eigenvectors plus a constant. Chosen by
@@ -186,10 +186,10 @@ def log_determinant(
     n = rows_of_square(operator)
     if isinstance(operator, SymmetricOperator):
         return StochasticValue(operator.logdet(_scalar(alpha)))
-    system = system_of(operator, _shift(alpha, n), parse_bytes(memory_budget))
-    count, rng = _probes(n_probes), as_generator(random_state)
-    if _direct(method, system, count):
-        return StochasticValue(Factored.of(system).logdet)
+    system, count, direct = _prepared(operator, _shift(alpha, n), memory_budget, method, n_probes)
+    if direct:
+        return StochasticValue(2.0 * float(np.log(factored(system).diagonal()).sum()))
+    rng = as_generator(random_state)
     probed = Probed.of(system, count, rng)
     found = lanczos_quadrature(
         probed.system.fast,
@@ -235,10 +235,9 @@ def effective_dimension(
     n, alpha = rows_of_square(operator), _scalar(alpha)
     if isinstance(operator, SymmetricOperator):
         return StochasticValue(float(operator.leverages(alpha).sum()))
-    system = system_of(operator, np.full(n, alpha), parse_bytes(memory_budget))
-    count = _probes(n_probes)
-    if _direct(method, system, count):
-        return StochasticValue(n - alpha * float(Factored.of(system).inverse_diagonal().sum()))
+    system, count, direct = _prepared(operator, np.full(n, alpha), memory_budget, method, n_probes)
+    if direct:
+        return StochasticValue(n - alpha * float(inverse_diagonal(system).sum()))
     probed, seen = _missed(system, alpha, min(count, n), tol, as_generator(random_state))
     found = seen.trace()
     value = n - alpha * float(probed.preconditioner.inverse_diagonal().sum()) + float(found)
@@ -276,11 +275,9 @@ def leverage_scores(
     n, alpha = rows_of_square(operator), _scalar(alpha)
     if isinstance(operator, SymmetricOperator):
         return LeverageScores(operator.leverages(alpha), np.zeros(n))
-    system = system_of(operator, np.full(n, alpha), parse_bytes(memory_budget))
-    count = _probes(n_probes)
-    if _direct(method, system, count):
-        exact = 1.0 - alpha * Factored.of(system).inverse_diagonal()
-        return LeverageScores(np.clip(exact, 0.0, 1.0), np.zeros(n))
+    system, count, direct = _prepared(operator, np.full(n, alpha), memory_budget, method, n_probes)
+    if direct:
+        return LeverageScores(np.clip(1.0 - alpha * inverse_diagonal(system), 0.0, 1.0), np.zeros(n))
     count = min(count, n)
     probed, seen = _missed(system, alpha, count, tol, as_generator(random_state))
     missed, error = seen.diagonal()
@@ -354,21 +351,18 @@ def _shift(alpha: float | Array, n: int) -> Float64Array:
     return shift
 
 
-def _probes(n_probes: int) -> int:
-    # A standard error needs at least two probes.
-    return whole_number("n_probes", n_probes, 2)
+def _prepared(
+    operator: KernelOperator, shift: Float64Array, memory_budget: int | str, method: str, n_probes: int
+) -> tuple[ExactSystem, int, bool]:
+    """Return K + D, the number of random vectors, and whether a Cholesky factor takes their place.
 
-
-def _direct(method: str, system: ExactSystem, probes: int) -> bool:
-    """Return whether to use a Cholesky factor; check ``method`` and the budget.
-
-    It also replaces as many random vectors as there are rows: it takes no more time, and is exact.
+    It also replaces as many random vectors as there are rows: it takes no more time, and is exact. Raises
+    for an unknown method, and for a factor beyond the budget.
     """
-    if method not in METHODS:
-        raise InputError(
-            f"method={method!r} is unknown. Choose one of {', '.join(METHODS)}."
-            + did_you_mean(method, METHODS)
-        )
+    system = system_of(operator, shift, parse_bytes(memory_budget))
+    # A standard error needs at least two probes.
+    probes = whole_number("n_probes", n_probes, 2)
+    one_of("method", method, METHODS)
     if method == "direct" and not system.direct_fits:
         raise BudgetError(
             f"a Cholesky factor of {len(system)} rows takes {format_bytes(system.square_bytes)}, above the "
@@ -377,4 +371,4 @@ def _direct(method: str, system: ExactSystem, probes: int) -> bool:
             system.square_bytes,
         )
     most = probes if method == "stochastic" else max(probes, DIRECT_ROWS)
-    return method == "direct" or (len(system) <= most and system.direct_fits)
+    return system, probes, method == "direct" or (len(system) <= most and system.direct_fits)

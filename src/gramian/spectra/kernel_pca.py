@@ -40,8 +40,7 @@ from gramian.metric.input import Input, InputParameters, scaled_input
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.planning import method_of
 from gramian.ridge.ridge import KernelRidge
-from gramian.spectra.exact_components import exact_components
-from gramian.spectra.feature_components import feature_components
+from gramian.spectra.components import exact_components, feature_components
 
 #: Rank of the approximation that "auto" uses for many rows: a minimum, and a multiple of the number of
 #: components. Chosen by hand.

@@ -65,28 +65,17 @@ def system_of(operator: KernelOperator, shift: Float64Array, memory_bytes: int) 
     return ExactSystem(operator.kernel, operator.rows, shift, dtype, memory_bytes, Engine(operator.n_jobs))
 
 
-@dataclass(frozen=True)
-class Factored:
-    """Cholesky factor of K + D, for exact values. Time O(n³), memory 8 n² bytes."""
+def factored(system: ExactSystem) -> Float64Array:
+    """Return the Cholesky factor of K + D. Time O(n³), memory 8 n² bytes."""
+    square = system.kernel(system.rows, dtype=np.float64, n_jobs=system.engine.n_jobs)
+    square.flat[:: len(system) + 1] += system.shift
+    return cholesky_lower(np.asarray(square, np.float64), "K + alpha·I")[0]
 
-    lower: Float64Array
 
-    @classmethod
-    def of(cls, system: ExactSystem) -> Factored:
-        """Factorise the system."""
-        square = system.kernel(system.rows, dtype=np.float64, n_jobs=system.engine.n_jobs)
-        square.flat[:: len(system) + 1] += system.shift
-        return cls(cholesky_lower(np.asarray(square, np.float64), "K + alpha·I")[0])
-
-    @property
-    def logdet(self) -> float:
-        """The value of log det(K + D)."""
-        return 2.0 * float(np.log(self.lower.diagonal()).sum())
-
-    def inverse_diagonal(self) -> Float64Array:
-        """Return the diagonal of (K + D)⁻¹."""
-        inverse = inverse_of_triangle(self.lower)
-        return np.asarray(np.einsum("ij,ij->j", inverse, inverse), np.float64)
+def inverse_diagonal(system: ExactSystem) -> Float64Array:
+    """Return the diagonal of (K + D)⁻¹ by a Cholesky factor."""
+    inverse = inverse_of_triangle(factored(system))
+    return np.asarray(np.einsum("ij,ij->j", inverse, inverse), np.float64)
 
 
 @dataclass(frozen=True)
