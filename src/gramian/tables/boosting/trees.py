@@ -155,8 +155,8 @@ class Trees:
 
     def _walked(self, rows: Float64Array, out: Float64Array) -> Float64Array:
         """Add the trees' values to ``out`` by a compiled loop."""
-        firsts = np.cumsum(self.lengths) - self.lengths
-        columns, rights, firsts = (each.astype(np.uint32) for each in (self.columns, self.rights, firsts))
+        places = self.columns, self.rights, np.cumsum(self.lengths) - self.lengths
+        columns, rights, firsts = (each.astype(np.uint32) for each in places)
         run("walk", rows, columns, self.numbers, rights, self.sets, self.lefts, firsts, self.outputs, out)
         return out
 
