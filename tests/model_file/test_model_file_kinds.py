@@ -25,9 +25,9 @@ from gramian.approximations.methods import METHODS
 from gramian.compression.plan import Plan
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels.columns import dense
-from gramian.model_file.estimators import KNOWN
-from gramian.model_file.recipes import RECIPES
+from gramian.model_file.parts import KNOWN
 from gramian.model_file.records import PartRecords
+from gramian.model_file.registry import PARTS
 from gramian.solvers.solution import Solution
 
 RNG = np.random.default_rng(0)
@@ -415,5 +415,5 @@ def test_files_with_a_changed_byte_are_refused_or_the_same(
         gm.load(path)
 
 
-def test_the_recipes_are_of_frozen_parts() -> None:
-    assert all(name.isidentifier() for name in RECIPES)
+def test_the_registry_is_of_classes_by_name() -> None:
+    assert all(name.isidentifier() for name in PARTS)
