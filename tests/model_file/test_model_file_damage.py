@@ -65,13 +65,25 @@ def learned(header: Any) -> Any:
     return header["estimator"]["learned"]
 
 
-def member(header: Any, part: str, *place: int) -> str:
-    """Return the name of an array of the predictor."""
-    stored = learned(header)["predictor_"]["parts"][part]
-    for k in place:
-        stored = stored["tuple"][k]
-    found: str = stored["array"]
+def predictor(header: Any) -> Any:
+    return learned(header)["predictor_"]["parts"]
+
+
+def member(header: Any, part: str) -> str:
+    """Return the name of an array of the predictor; the landmarks of all nodes are one array."""
+    stored = predictor(header)[part]
+    found: str = stored.get("stacked", stored)["array"]
     return found
+
+
+def weights(header: Any) -> Any:
+    """Return what is stored of the weights of the only level."""
+    return predictor(header)["weights"]["tuple"][0]
+
+
+def reweighted(members: Any, header: Any) -> None:
+    put(members, header, weights(header)["stacked"]["array"], np.zeros((3, 1)))
+    weights(header)["rows"] = [3, 0, 0]
 
 
 def put(members: Any, header: Any, name: str, array: Any, **options: Any) -> None:
@@ -107,12 +119,17 @@ EDITS: dict[str, tuple[Any, str]] = {
     ),
     "no list": (lambda m, h: h.pop("arrays"), "lists no arrays"),
     "other shape": (
-        lambda m, h: put(m, h, member(h, "weights", 0, 0), np.zeros((3, 1)), listed=False),
+        lambda m, h: put(m, h, weights(h)["stacked"]["array"], np.zeros((3, 1)), listed=False),
         r"'value_\d+' has shape \(3, 1\) and dtype <f8; expected",
     ),
-    "other shape, listed": (
-        lambda m, h: put(m, h, member(h, "weights", 0, 0), np.zeros((3, 1))),
-        r"'weights' has shape \(3, 1\); expected \(\d+, 1\)",
+    "other shape, listed": (reweighted, r"'weights' has shape \(3, 1\); expected \(\d+, 1\)"),
+    "rows together": (
+        lambda m, h: put(m, h, weights(h)["stacked"]["array"], np.zeros((3, 1))),
+        r"'arrays together' has shape \(3, 1\); expected \(\d+, 1\)",
+    ),
+    "negative rows": (
+        lambda m, h: weights(h)["rows"].insert(0, -1),
+        "an array has a negative number of rows",
     ),
     "other dtype": (
         lambda m, h: put(m, h, member(h, "leaf_levels"), np.zeros((1, 3), np.int16), listed=False),
@@ -170,7 +187,7 @@ EDITS: dict[str, tuple[Any, str]] = {
         "the partition takes rows of 2 features; expected 4",
     ),
     "landmarks": (
-        lambda m, h: put(m, h, member(h, "landmarks", 0), np.zeros((30, 7))),
+        lambda m, h: put(m, h, member(h, "landmarks"), np.zeros((30, 7))),
         "the partition takes rows of 4 features; expected 7",
     ),
     "nothing learned": (

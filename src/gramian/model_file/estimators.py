@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from gramian.data.source import as_source
 from gramian.model_file.container import require
 from gramian.model_file.registry import check_shape
-from gramian.model_file.typed import describe_value, is_finite
+from gramian.model_file.typed import describe_value
 from gramian.tables.serving import TableServer
 
 #: Learned numbers that predictions use as they are.
@@ -22,13 +21,6 @@ ASKED = ("decision_function", "predict", "predict_proba", "transform")
 ROWS = 2
 #: Learned attributes with a number for each output, or for KernelPCA each component.
 OF_OUTPUTS = ("eigenvalues_", "y_std_", "y_mean_")
-
-
-def check_learned(kind: str, learned: Mapping[str, Any]) -> None:
-    """Raise if learned numbers that predictions use are not finite."""
-    for name in FINITE:
-        finite = name not in learned or is_finite(learned[name])
-        require(finite, f"{name!r} of a {kind} holds NaN or infinity")
 
 
 def check_answer(model: BaseEstimator) -> None:

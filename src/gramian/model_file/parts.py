@@ -8,55 +8,49 @@ from gramian.approximations.methods import BUILDERS, METHODS
 from gramian.compression.plan import Plan
 from gramian.data.scaled import Scaler
 from gramian.estimator.base import KernelEstimator
-from gramian.exact.exact import Exact
-from gramian.exact.solve import Stage
+from gramian.exact import exact, solve
+from gramian.fast import estimators, fidelity, probabilities
 from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 from gramian.fast.dcpred.leaf import LeafReport
-from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
-from gramian.fast.fidelity import Fidelity
 from gramian.fast.learning.distill import Shape
-from gramian.fast.probabilities import Calibration
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import STAGE_LEVELS, TreeRouter, stage_width
-from gramian.gp.calibration import BandCheck
-from gramian.gp.learning import Learned, LearningStage
-from gramian.gp.regressor import GaussianProcessRegressor
-from gramian.metric.learned_metric import LearnedMetric
+from gramian.gp import calibration, learning, regressor
+from gramian.metric import learned_metric, metric
 from gramian.metric.learning import Round
-from gramian.metric.metric import Metric
 from gramian.model_file.container import require
 from gramian.model_file.predictors import MOST_LEVELS
 from gramian.model_file.registry import PARTS, Parts, check_shape, hold, holds, shapes, tiles
-from gramian.ridge.cross_validation import KernelRidgeCV
-from gramian.ridge.kernel_search import Refinement
-from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.ridge import cross_validation, kernel_search, ridge
 from gramian.selection.kernel_choice import KernelChoice
 from gramian.solvers.solution import Solution
 from gramian.spectra.kernel_pca import KernelPCA
-from gramian.svm.classifier import KernelSVC
-from gramian.svm.dcsvc import DCSVC
-from gramian.svm.logistic import KernelLogisticRegression
+from gramian.svm import classifier, dcsvc, logistic
 from gramian.svm.regressor import KernelSVR
-from gramian.tables import Column, Scaling, TableColumns, TargetTransform
-from gramian.tables.boosting.boosted import Boosted, LevelPairs
-from gramian.tables.boosting.contributions import Contributions
-from gramian.tables.boosting.trees import Trees
+from gramian.tables import (
+    Column,
+    Scaling,
+    TableColumns,
+    TargetTransform,
+    compression,
+    intervals,
+    search,
+    small_problem,
+    target,
+)
+from gramian.tables.boosting import boosted, contributions, trees
 from gramian.tables.classifier import TabularClassifier
 from gramian.tables.column import LevelLookup, LevelMeans
-from gramian.tables.compression import FastTabularClassifier, FastTabularRegressor
-from gramian.tables.intervals import Spread
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import RidgeMean
-from gramian.tables.search import Setting, SettingResult, TableSearchResult
-from gramian.tables.small_problem import ExactFit, Point
-from gramian.tables.target import OutputMap
 
-hold(Calibration, Column, LevelLookup, LevelMeans, LevelPairs, Metric, Setting, Shape, Spread)
-hold(TargetTransform, Trees)
+hold(Column, LevelLookup, LevelMeans, TargetTransform, Shape, search.Setting, metric.Metric)
+hold(boosted.LevelPairs, intervals.Spread, probabilities.Calibration, trees.Trees)
 # No prediction is computed from these: what a fit has tried, whose numbers may be infinite or NaN.
-hold(BandCheck, Contributions, ExactFit, Fidelity, KernelChoice, Learned, LearningStage, finite=False)
-hold(LeafReport, Point, Refinement, Round, SettingResult, Solution, Stage, finite=False)
-hold(TableSearchResult, *BUILDERS, finite=False)
+hold(calibration.BandCheck, contributions.Contributions, fidelity.Fidelity, solve.Stage, finite=False)
+hold(KernelChoice, LeafReport, Round, Solution, kernel_search.Refinement, *BUILDERS, finite=False)
+hold(learning.Learned, learning.LearningStage, small_problem.ExactFit, small_problem.Point, finite=False)
+hold(search.SettingResult, search.TableSearchResult, finite=False)
 
 
 @holds(Plan, finite=False)
@@ -69,14 +63,15 @@ def _plan(p: Parts) -> None:
 
 # ---- estimators --------------------------------------------------------------------------------------------
 
-hold(KernelRidge, KernelRidgeCV, KernelRidgeClassifier, KernelSVC, KernelSVR, KernelLogisticRegression)
-hold(KernelPCA, *METHODS.values(), DCSVC, DCPredClassifier, DCPredRegressor)
-hold(FastKernelClassifier, FastKernelRegressor, GaussianProcessRegressor, TabularRegressor, TabularClassifier)
-hold(FastTabularRegressor, FastTabularClassifier)
+hold(ridge.KernelRidge, ridge.KernelRidgeClassifier, cross_validation.KernelRidgeCV, KernelPCA)
+hold(classifier.KernelSVC, KernelSVR, dcsvc.DCSVC, logistic.KernelLogisticRegression, *METHODS.values())
+hold(DCPredClassifier, DCPredRegressor, regressor.GaussianProcessRegressor)
+hold(estimators.FastKernelClassifier, estimators.FastKernelRegressor, TabularRegressor, TabularClassifier)
+hold(compression.FastTabularRegressor, compression.FastTabularClassifier)
 #: Fitted estimators that a model file may hold, by name.
 KNOWN = {name: part.kind for name, part in PARTS.items() if part.is_estimator}
 # Parameters of estimators, never fitted themselves.
-hold(Exact, LearnedMetric)
+hold(exact.Exact, learned_metric.LearnedMetric)
 
 
 # ---- fast models -------------------------------------------------------------------------------------------
@@ -121,7 +116,7 @@ def _scaling(p: Parts) -> None:
     require(all(table.shape[1] for table in p.tables), "a table of a scaling is empty")
 
 
-@holds(OutputMap)
+@holds(target.OutputMap)
 def _output(p: Parts) -> None:
     if p.how == "quantile":
         require(p.knots is not None and len(p.knots) > 0, "a quantile map has no knots")
@@ -134,7 +129,7 @@ def _scaler(p: Parts) -> None:
     shapes(p, mean=("d",), scale=("d",))
 
 
-@holds(Boosted)
+@holds(boosted.Boosted)
 def _boosted(p: Parts) -> None:
     shapes(p, means=(sum(map(len, p.groups)),))
     require(min(map(min, p.groups), default=0) >= 0, "a group has a place below 0")

@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Rows
+from gramian.approximations import fastfood, random_fourier, random_maclaurin, tensor_sketch
 from gramian.approximations.explicit import ExplicitColumns
-from gramian.approximations.fastfood import FastfoodColumns
-from gramian.approximations.random_fourier import FourierColumns
-from gramian.approximations.random_maclaurin import MaclaurinColumns
-from gramian.approximations.tensor_sketch import TensorSketchColumns
 from gramian.compression.basis import Basis
 from gramian.compression.expansion import PairwisePredictor
 from gramian.compression.features import FeatureMap
@@ -25,10 +22,7 @@ from gramian.fast.dcpred.center_tree import CenterTree
 from gramian.fast.dcpred.leaf import Leaf
 from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns
 from gramian.fast.dcpred.training import DCPred
-from gramian.gp.nearest import NearestRows
-from gramian.gp.neighbours import NeighbourPosterior
-from gramian.gp.posterior import Posterior
-from gramian.gp.row_scale import RowScale
+from gramian.gp import nearest, neighbours, posterior, row_scale
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import BisectionPartition, CenterPartition, Partition
@@ -288,7 +282,7 @@ def _path_factor(p: Parts) -> None:
         check_shape("cross", p.cross[node], (rank, forest.path_rank(node)))
 
 
-@holds(Posterior)
+@holds(posterior.Posterior)
 def _posterior(p: Parts) -> None:
     forest = p.features.forest
     require(p.factor.forest == forest, "factor and features have other nodes")
@@ -298,10 +292,10 @@ def _posterior(p: Parts) -> None:
         check_shape("beta", beta, (rank, outputs))
 
 
-hold(RowScale)
+hold(row_scale.RowScale)
 
 
-@holds(NearestRows)
+@holds(nearest.NearestRows)
 def _nearest(p: Parts) -> None:
     leaves = p.partition.n_blocks
     named = shapes(
@@ -315,7 +309,7 @@ def _nearest(p: Parts) -> None:
     require(bool((p.kept > 0).all()), "a leaf of the nearest rows searches no rows")
 
 
-@holds(NeighbourPosterior)
+@holds(neighbours.NeighbourPosterior)
 def _neighbours(p: Parts) -> None:
     tiles(p.dtype)
     rows, width = p.near.points.shape
@@ -341,7 +335,7 @@ def _made_map(kind: type[ExplicitColumns], **parts: Any) -> ExplicitColumns:
     return columns
 
 
-@holds(FastfoodColumns, make=partial(_made_map, FastfoodColumns))
+@holds(fastfood.FastfoodColumns, make=partial(_made_map, fastfood.FastfoodColumns))
 def _fastfood(p: Parts) -> None:
     named = shapes(p, scales=("blocks", "d"))
     total = named["blocks"] << max(0, named["d"] - 1).bit_length()
@@ -352,7 +346,7 @@ def _fastfood(p: Parts) -> None:
     _check_waves(p, draws)
 
 
-@holds(FourierColumns, make=partial(_made_map, FourierColumns))
+@holds(random_fourier.FourierColumns, make=partial(_made_map, random_fourier.FourierColumns))
 def _fourier(p: Parts) -> None:
     _check_waves(p, shapes(p, frequencies=(None, "draws"))["draws"])
 
@@ -362,7 +356,7 @@ def _check_waves(p: Parts, draws: int) -> None:
     shapes(p, amplitudes=(1 if p.amplitudes.shape == (1,) else draws,), phases=(draws,))
 
 
-@holds(MaclaurinColumns, make=partial(_made_map, MaclaurinColumns))
+@holds(random_maclaurin.MaclaurinColumns, make=partial(_made_map, random_maclaurin.MaclaurinColumns))
 def _maclaurin(p: Parts) -> None:
     products = shapes(p, amplitudes=("n",))["n"]
     within(p, counts=products + 1)
@@ -370,7 +364,7 @@ def _maclaurin(p: Parts) -> None:
     shapes(p, low=(1 + d if len(p.low) else 0,))
 
 
-@holds(TensorSketchColumns, make=partial(_made_map, TensorSketchColumns))
+@holds(tensor_sketch.TensorSketchColumns, make=partial(_made_map, tensor_sketch.TensorSketchColumns))
 def _sketch(p: Parts) -> None:
     named = shapes(p, buckets=("degree", "numbers"), values=("degree", "numbers"))
     require(min(named.values()) > 0, "a sketch has no hashes")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from inspect import signature
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 from gramian.model_file.container import CURE, LEAST_ROOM, PLAIN_KINDS, extent, require
-from gramian.model_file.estimators import check_answer, check_learned, feature_names, set_feature_names
+from gramian.model_file.estimators import FINITE, check_answer, feature_names, set_feature_names
 from gramian.model_file.parts import KNOWN
 from gramian.model_file.registry import PARTS, check_shape
 from gramian.model_file.typed import is_finite
@@ -112,7 +113,9 @@ class PartRecords:
         unknown = [each for each in stored["learned"] if each not in model._learned_names()]
         require(not unknown, f"{''.join(unknown[:1])!r} is not something that a {name} learns")
         learned = {key: self.read(value) for key, value in stored["learned"].items()}
-        check_learned(name, learned)
+        for each in FINITE:
+            finite = each not in learned or is_finite(learned[each])
+            require(finite, f"{each!r} of a {name} holds NaN or infinity")
         model._restore(learned)
         check_answer(model)
         set_feature_names(model, stored["feature_names"])  # behind the check, whose row has no names
@@ -155,6 +158,8 @@ class PartRecords:
                 return value
             case str():
                 return str(value)
+            case tuple() if (together := _stacked(value)) is not None:
+                return {"stacked": self.write(where, together), "rows": [each.shape[0] for each in value]}
             case list() | tuple():
                 return {type(value).__name__: [self.write(f"{where}[{i}]", v) for i, v in enumerate(value)]}
             case dict():
@@ -222,6 +227,11 @@ class PartRecords:
                 return [self.read(each) for each in items]
             case {"tuple": items}:
                 return tuple(self.read(each) for each in items)
+            case {"stacked": rows, "rows": counts}:
+                together = self.read(rows)
+                require(min(counts) >= 0, "an array has a negative number of rows")
+                check_shape("arrays together", together, (sum(counts), *together.shape[1:]))
+                return tuple(together[end - n : end] for n, end in zip(counts, accumulate(counts)))
             case {"dict": pairs}:
                 keys = [self.read(key) for key, _ in pairs]
                 twice = len(set(keys)) < len(keys)
@@ -262,3 +272,20 @@ class PartRecords:
         rows = (sp.csr_matrix if matrix else sp.csr_array)((data, indices, indptr), shape=(n, d))
         rows.check_format(full_check=True)  # bounds of every row and column
         return rows
+
+
+def _stacked(values: tuple[Any, ...]) -> Any:
+    """Return several arrays, or sparse rows, of one kind as one; None for anything else."""
+    kinds = {_kind(each) for each in values}
+    if len(values) < 2 or len(kinds) > 1 or None in kinds:
+        return None
+    return sp.vstack(values, format="csr") if sp.issparse(values[0]) else np.concatenate(values)
+
+
+def _kind(value: Any) -> Any:
+    """Return what arrays that are stored together have in common; None for an array of its own."""
+    if isinstance(value, np.ndarray):
+        alone = not value.ndim or not value.flags.c_contiguous or value.dtype.kind not in PLAIN_KINDS
+        return None if alone else (value.dtype, value.shape[1:])
+    sparse = bool(sp.issparse(value))
+    return (type(value), value.dtype, value.shape[1:]) if sparse else None

@@ -88,9 +88,9 @@ def own_parts(value: Any) -> dict[str, Any]:
 def check_shape(name: str, array: ArrayLike, shape: tuple[int | None, ...]) -> None:
     """Raise if an array has another shape; None stands for any length."""
     found = np.shape(array) if not hasattr(array, "shape") else array.shape
-    same = len(found) == len(shape) and all(b in (None, a) for a, b in zip(found, shape))
-    expected = str(tuple("any" if b is None else b for b in shape)).replace("'", "")
-    require(same, f"the array {name!r} has shape {found}; expected {expected}")
+    if len(found) != len(shape) or any(b not in (None, a) for a, b in zip(found, shape)):
+        expected = str(tuple("any" if b is None else b for b in shape)).replace("'", "")
+        require(False, f"the array {name!r} has shape {found}; expected {expected}")
 
 
 def shapes(parts: object, **expected: tuple[int | str | None, ...]) -> dict[str, int]:
