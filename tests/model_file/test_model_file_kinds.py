@@ -27,7 +27,6 @@ from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels.columns import dense
 from gramian.model_file.parts import KNOWN
 from gramian.model_file.records import PartRecords
-from gramian.model_file.registry import PARTS
 from gramian.solvers.solution import Solution
 
 RNG = np.random.default_rng(0)
@@ -413,7 +412,3 @@ def test_files_with_a_changed_byte_are_refused_or_the_same(
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(ModelFileError):
         gm.load(path)
-
-
-def test_the_registry_is_of_classes_by_name() -> None:
-    assert all(name.isidentifier() for name in PARTS)
