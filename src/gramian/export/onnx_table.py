@@ -70,13 +70,10 @@ def _looked_up(graph: Graph, table: TableForm, lookup: Lookup, name: str) -> str
         known = {"keys_strings": levels, "values_floats": values, "default_float": 0.0}
         return graph.cast(graph("LabelEncoder", column, domain=ML[0], **known), np.float64)
     column = graph.cast(column, np.float64)
-    count = len(lookup.levels)
-    size = 1 << count.bit_length()
-    levels, values = np.full(size, np.inf), np.zeros(size)
-    levels[:count], values[:count] = lookup.levels, lookup.values
-    at = _last_not_above(graph, column, levels[None])
-    same = graph("Equal", column, graph("Gather", levels, at))
-    return graph("Where", same, graph("Gather", values, at), 0.0)
+    levels, values = _padded([lookup.levels], np.inf), _padded([lookup.values])
+    at = _last_not_above(graph, column, levels)
+    same = graph("Equal", column, graph("Gather", levels.ravel(), at))
+    return graph("Where", same, graph("Gather", values.ravel(), at), 0.0)
 
 
 def _category(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
@@ -155,8 +152,7 @@ def _number(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
 def _day_of_year(graph: Graph, whole: str) -> str:
     """Return the day of the year, from 0, of whole days since 1970; the calendar repeats after 400 years."""
     starts = np.arange("2000", "2400", dtype="datetime64[Y]").astype("datetime64[D]").astype(np.int64)
-    knots = np.full((1, 512), np.inf)
-    knots[0, : len(starts)] = starts - starts[0]
+    knots = _padded([(starts - starts[0]).astype(np.float64)], np.inf)
     day = graph("Sub", graph.cast(whole, np.int64), starts[:1, None])
     day = graph.cast(graph("Mod", day, [[146097]]), np.float64)
     new_year = graph("Gather", knots.ravel(), _last_not_above(graph, day, knots))
@@ -205,19 +201,20 @@ def _cut(graph: Graph, rows: str, bound: float) -> str:
 
 def curves(graph: Graph, x: str, lines: Sequence[Float64Array]) -> str:
     """Return the line through points (2, knots) of each column of x (n, lines), constant beyond its ends."""
-    size = 1 << max(line.shape[1] for line in lines).bit_length()
-    knots, values = np.full((len(lines), size), np.inf), np.zeros((len(lines), size))
-    slopes: Array = np.zeros((len(lines), size))
-    for k, line in enumerate(lines):
-        count = line.shape[1]
-        knots[k, :count], values[k, :count] = line
-        slopes[k, : count - 1] = np.diff(line[1]) / np.diff(line[0])
+    knots, values = _padded([line[0] for line in lines], np.inf), _padded([line[1] for line in lines])
+    slopes = _padded([np.append(np.diff(line[1]) / np.diff(line[0]), 0.0) for line in lines])
     ends = [np.array([line[0, end] for line in lines]) for end in (0, -1)]
     x = graph("Min", graph("Max", x, ends[0]), ends[1])
     at = _last_not_above(graph, x, knots)
     rise = graph("Sub", x, graph("Gather", knots.ravel(), at))
     rise = graph("Mul", rise, graph("Gather", slopes.ravel(), at))
     return graph("Add", graph("Gather", values.ravel(), at), rise)
+
+
+def _padded(lines: Sequence[Array], fill: float = 0.0) -> Float64Array:
+    """Return lines of numbers as rows, filled up to one length: a power of two that is above theirs."""
+    size = 1 << max(map(len, lines)).bit_length()
+    return np.stack([np.pad(line, (0, size - len(line)), constant_values=fill) for line in lines])
 
 
 def _last_not_above(graph: Graph, x: str, knots: Float64Array) -> str:
