@@ -187,7 +187,7 @@ EDITS: dict[str, tuple[Any, str]] = {
         "the partition takes rows of 2 features; expected 4",
     ),
     "landmarks": (
-        lambda m, h: put(m, h, member(h, "landmarks"), np.zeros((30, 7))),
+        lambda m, h: put(m, h, member(h, "landmarks"), np.zeros((45, 7))),
         "the partition takes rows of 4 features; expected 7",
     ),
     "nothing learned": (

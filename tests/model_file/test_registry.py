@@ -91,11 +91,6 @@ MISPLACED: dict[str, tuple[str, Any, str]] = {
         lambda h: leaf(h).update(landmarks=None),
         "a leaf without landmarks has columns",
     ),
-    "a mean of more": (
-        "mean",
-        lambda h: parts(h, "model_").update(more=1),
-        "a mean of models has parts that it does not know",
-    ),
     "a mean of nothing": (
         "mean",
         lambda h: parts(h, "model_").update(members_={"list": []}),
@@ -109,7 +104,7 @@ MISPLACED: dict[str, tuple[str, Any, str]] = {
     "a mean without calibration": (
         "mean",
         lambda h: parts(h, "model_").pop("calibration_"),
-        r"a mean of models has only one of \['calibration_', 'classes_'\]",
+        r"a mean of models has only one of \('calibration_', 'classes_'\)",
     ),
     "a model before a model": (
         "steps",

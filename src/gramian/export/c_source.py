@@ -10,6 +10,7 @@ from gramian._typing import Array
 from gramian.export.c_literals import numbers, text
 from gramian.export.c_table import table_slots
 from gramian.export.description import Description, template
+from gramian.export.table import fields_of
 
 #: Pattern of an innermost conditional part of the template, @IF_NAME@ … @END@, which only some models need.
 _PART = re.compile(r"@IF_([A-Z]+)@((?:(?!@IF_).)*?)@END@", re.DOTALL)
@@ -51,7 +52,7 @@ def c_bytes(model: Description) -> bytes:
         "UNITS": str(f.n_units),
         "OUTPUTS": str(f.n_outputs),
         "INPUT": "x" if f.center is None else "moved",
-        **{part.upper(): "" if array is None else numbers(array) for part, array in vars(f).items()},
+        **{part.upper(): "" if array is None else numbers(array) for part, array in fields_of(f).items()},
         "LABELS": "" if labels is None else _label_table(name, labels),
         "FORMAT": "" if labels is None else _FORMATS[labels.dtype.kind],
         "CLASSES": "" if labels is None else str(len(labels)),

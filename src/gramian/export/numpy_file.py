@@ -12,7 +12,7 @@ import numpy as np
 
 from gramian.data.missing import missing_numbers
 from gramian.export.description import Description, template
-from gramian.export.table import CONSTANTS, Lookup
+from gramian.export.table import CONSTANTS, Lookup, fields_of
 
 FUTURE = "from __future__ import annotations\n"
 _IMPORT = re.compile(r"^(?:import|from) .*\n", re.MULTILINE)
@@ -37,11 +37,11 @@ def numpy_bytes(model: Description) -> bytes:
 
 def _npz(model: Description) -> bytes:
     named = model.names is not None
-    parts = {**vars(model.flat), "labels": model.labels, "one_value": model.one_value, "by_name": named}
+    parts = {**fields_of(model.flat), "labels": model.labels, "one_value": model.one_value, "by_name": named}
     parts["names"], table = model.names, model.table
     if table is not None:
         lost = np.array(missing_numbers(table.missing), np.float64)
-        parts |= {**CONSTANTS, **vars(table), "dtype": table.dtype.name, "lost": lost}
+        parts |= {**CONSTANTS, **fields_of(table), "dtype": table.dtype.name, "lost": lost}
     file = io.BytesIO()
     np.savez_compressed(file, **_arrays(parts))
     return file.getvalue()
@@ -52,7 +52,7 @@ def _arrays(parts: Mapping[Any, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, part in parts.items():
         if isinstance(part, Lookup):
-            part = vars(part)
+            part = fields_of(part)
         if isinstance(part, tuple) and part and isinstance(part[0], Lookup | np.ndarray):
             part = dict(enumerate(part))
         if isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""What exported Python files share: the fast model of rows of numbers, whose arrays a file appends."""
+"""Code that exported Python files share: the fast model of rows of numbers, whose arrays a file appends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked when an estimator is read back, and the names of its features."""
+"""Checks of an estimator that is read back, and the names of its features."""
 
 from __future__ import annotations
 

@@ -140,20 +140,19 @@ def _boosted(p: Parts) -> None:
     require(all(0 <= one < p.n_classes for one in p.classes), "boosting has seen unknown classes")
 
 
-def _made_mean(**parts: Any) -> RidgeMean:
-    mean = RidgeMean()
-    mean.__dict__.update(parts)
-    return mean
+def _made_mean(parts: dict[str, Any]) -> RidgeMean:
+    classes, calibration, boosted = (parts.get(name) for name in ("classes_", "calibration_", "boosted_"))
+    share = parts.get("share_", 0.0)
+    return RidgeMean.of(parts["members_"], parts["weights_"], classes, calibration, boosted, share)
 
 
 @holds(RidgeMean, take=vars, make=_made_mean)
 def _mean(p: Parts) -> None:
-    members, found = p.members_, vars(p).keys() - {"most"}
-    require(found <= RidgeMean.__annotations__.keys(), "a mean of models has parts that it does not know")
-    require(
-        bool(members) and all(isinstance(each, KernelEstimator) for each in members), "a mean has no models"
-    )
+    members = p.members_
+    models = all(isinstance(each, KernelEstimator) for each in members)
+    require(models and len(members) > 0, "a mean has no models")
     require(p.n_features_in_ == members[0].n_features_in_, "a mean has other features than its models")
     shapes(p, weights_=(len(members),))
-    for together in ({"classes_", "calibration_"}, {"boosted_", "share_"}):
-        require(len(found & together) != 1, f"a mean of models has only one of {sorted(together)}")
+    for pair in (("calibration_", "classes_"), ("boosted_", "share_")):
+        both = hasattr(p, pair[0]) == hasattr(p, pair[1])
+        require(both, f"a mean of models has only one of {pair}")

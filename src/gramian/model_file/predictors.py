@@ -93,17 +93,19 @@ def _check_routing(partition: Partition, n_features: int) -> None:
 # ---- predictors --------------------------------------------------------------------------------------------
 
 
-def _bound(columns: Any, kernel: Kernel, points: Rows, dtype: np.dtype[Any]) -> Columns:
+def _bound(
+    columns: Columns | partial[Columns] | None, kernel: Kernel, points: Rows, dtype: np.dtype[Any]
+) -> Columns:
     """Return the columns of landmarks; a file holds of them what kernel and landmarks do not tell."""
     if isinstance(columns, partial):
-        made: Columns = columns(kernel, points, dtype=dtype)
-        return made
+        return columns(kernel, points, dtype=dtype)
     return columns or kernel.against(points, dtype)
 
 
-def _made_predictor(columns: tuple[Any, ...], dtype: np.dtype[Any], **parts: Any) -> Predictor:
+def _made_predictor(parts: dict[str, Any]) -> Predictor:
+    kernel, dtype, columns = parts["kernel"], parts.pop("dtype"), parts.pop("columns")
     pairs = zip(columns, parts["landmarks"], strict=True)
-    return Predictor(columns=tuple(_bound(each, parts["kernel"], Z, dtype) for each, Z in pairs), **parts)
+    return Predictor(columns=tuple(_bound(each, kernel, Z, dtype) for each, Z in pairs), **parts)
 
 
 @holds(
@@ -163,24 +165,25 @@ def _pairwise(p: Parts) -> None:
 hold(
     MonomialColumns,
     take=lambda columns: {"left": columns.left, "right": columns.right},
-    make=partial(partial, MonomialColumns),
+    make=lambda parts: partial(MonomialColumns, **parts),
 )
 hold(
     TriangleColumns,
     take=lambda columns: {"points": columns.points, "upper": bool(columns.upper)},
-    make=partial(partial, TriangleColumns),
+    make=lambda parts: partial(TriangleColumns, **parts),
 )
 hold(Leaf)
 
 
-def _made_dcpred(leaves: tuple[Leaf, ...], kernel: Kernel, **parts: Any) -> DCPred:
-    made = [
+def _made_dcpred(parts: dict[str, Any]) -> DCPred:
+    kernel = parts["kernel"]
+    leaves = [
         leaf
         if leaf.landmarks is None
         else replace(leaf, columns=_bound(leaf.columns, kernel, leaf.landmarks, leaf.bias.dtype))
-        for leaf in leaves
+        for leaf in parts.pop("leaves")
     ]
-    return DCPred(leaves=tuple(made), kernel=kernel, **parts)
+    return DCPred(leaves=tuple(leaves), **parts)
 
 
 @holds(DCPred, make=_made_dcpred)
@@ -224,8 +227,8 @@ def _forest(p: Parts) -> None:
         above = range(level.start, level.stop)
 
 
-def _made_features(nodes: tuple[Basis, ...], **parts: Any) -> FeatureMap:
-    kernel, dtype = parts["kernel"], parts["dtype"]
+def _made_features(parts: dict[str, Any]) -> FeatureMap:
+    kernel, dtype, nodes = parts["kernel"], parts["dtype"], parts.pop("nodes")
     made = (replace(each, columns=_bound(each.columns, kernel, each.landmarks, dtype)) for each in nodes)
     return FeatureMap(nodes=tuple(made), **parts)
 
@@ -321,7 +324,7 @@ def _neighbours(p: Parts) -> None:
 # ---- explicit maps -----------------------------------------------------------------------------------------
 
 
-def _made_map(kind: type[ExplicitColumns], **parts: Any) -> ExplicitColumns:
+def _made_map(kind: type[ExplicitColumns], parts: dict[str, Any]) -> ExplicitColumns:
     """Return an explicit feature map; raise if it does not map a row of zeros to finite numbers."""
     try:
         columns = kind(**parts)

@@ -86,7 +86,7 @@ class PartRecords:
             params["random_state"] = None
         return {name: self._write_param(name, value) for name, value in params.items()}
 
-    def _write_param(self, name: str, value: Any) -> Any:
+    def _write_param(self, name: str, value: object) -> Any:
         if isinstance(value, FrozenEstimator):
             value = value.estimator  # the model has its landmarks; a new fit would choose others
         kind = type(value).__name__
@@ -135,7 +135,7 @@ class PartRecords:
 
     # ---- values --------------------------------------------------------------------------------------------
 
-    def write(self, where: str, value: Any) -> Any:
+    def write(self, where: str, value: object) -> Any:
         """Return JSON for a value, and store its arrays; ``where`` names it in the error for one without."""
         if isinstance(value, Solution):
             value = replace(value, value=np.empty(0))  # it is as long as the training rows
@@ -260,7 +260,7 @@ class PartRecords:
                 raise ValueError(f"no value is stored as {quoted(stored)}")
         return stored
 
-    def _read_sparse(self, parts: Mapping[str, Any], shape: Any, matrix: Any) -> Any:
+    def _read_sparse(self, parts: Mapping[str, Any], shape: list[int], matrix: bool) -> Any:
         """Return CSR rows, of sizes and numbers of columns that were checked."""
         data, indices, indptr = (self.read(parts[name]) for name in ("data", "indices", "indptr"))
         n, d = shape

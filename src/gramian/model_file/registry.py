@@ -31,22 +31,22 @@ class Part:
 
     check : raises if parts do not fit together.
     finite : whether NaN and infinity are refused, also in arrays.
-    take, make : functions from a value to its parts and back, by default the fields of a dataclass and the
-        class itself. An estimator without them is held by its parameters and what it has learned.
+    take, make : functions from a value to its parts, by name, and back; by default the fields of a dataclass
+        and the class itself. An estimator without them is held by its parameters and what it has learned.
     """
 
     kind: type[Any]
     check: Callable[[Parts], None] | None = None
     finite: bool = True
     take: Callable[[Any], dict[str, Any]] | None = None
-    make: Callable[..., Any] | None = None
+    make: Callable[[dict[str, Any]], object] | None = None
 
     @property
     def is_estimator(self) -> bool:
         """Whether values are held by their parameters."""
         return issubclass(self.kind, BaseEstimator) and self.take is None
 
-    def parts(self, value: Any) -> dict[str, Any]:
+    def parts(self, value: object) -> dict[str, Any]:
         """Return a value's parts by name."""
         return own_parts(value) if self.take is None else self.take(value)
 
@@ -55,7 +55,7 @@ class Part:
         check_parts(self.kind, parts, finite=self.finite)
         if self.check is not None:
             self.check(Parts(**parts, most=most))
-        return (self.make or self.kind)(**parts)
+        return self.kind(**parts) if self.make is None else self.make(parts)
 
 
 #: All classes whose values a model file may hold, by name.
@@ -77,9 +77,9 @@ def holds(*kinds: type[Any], **options: Any) -> Callable[[Callable[[Parts], None
     return register
 
 
-def own_parts(value: Any) -> dict[str, Any]:
+def own_parts(value: object) -> dict[str, Any]:
     """Return the arguments that would make a dataclass's value again."""
-    return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.init}  # type: ignore[arg-type]
 
 
 # ---- what checks are made of -------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array
 from gramian.exceptions import InputError, quoted
 from gramian.model_file.container import require
 from gramian.model_file.estimators import feature_names, set_feature_names
@@ -89,9 +88,9 @@ def width_of(step: BaseEstimator) -> int:
     return int(step.n_features_in_)
 
 
-def _made_pipeline(steps: tuple[tuple[str, Any], ...]) -> Pipeline:
-    check_chain([step for _, step in steps])
-    return Pipeline([*steps])
+def _made_pipeline(parts: dict[str, Any]) -> Pipeline:
+    check_chain([step for _, step in parts["steps"]])
+    return Pipeline([*parts["steps"]])
 
 
 hold(Pipeline, finite=False, take=lambda step: {"steps": tuple(step.steps)}, make=_made_pipeline)
@@ -110,11 +109,11 @@ def _check_common(p: Parts) -> None:
     require(known, f"a step gives {quoted(p.output)}; expected one of {OUTPUTS}")
 
 
-def _finished(step: Any, n_features: int, names: list[str] | None, output: str | None) -> Any:
+def _finished(step: BaseEstimator, parts: dict[str, Any]) -> BaseEstimator:
     """Give a step that was made again what :func:`_common` took."""
-    step.n_features_in_ = n_features
-    set_feature_names(step, names)
-    return step if output is None else step.set_output(transform=output)
+    step.n_features_in_ = parts["n_features"]
+    set_feature_names(step, parts["names"])
+    return step if parts["output"] is None else step.set_output(transform=parts["output"])
 
 
 # ---- scalers and encoders ----------------------------------------------------------------------------------
@@ -133,9 +132,8 @@ def _scaler_parts(step: BaseEstimator) -> dict[str, Any]:
     return {"params": step.get_params(deep=False), "learned": learned, **_common(step)}
 
 
-def _made_scaler(
-    kind: type[Any], params: dict[str, Any], learned: dict[str, Any], n_features: int, **common: Any
-) -> Any:
+def _made_scaler(kind: type[Any], parts: dict[str, Any]) -> BaseEstimator:
+    params, learned = parts["params"], parts["learned"]
     scaler = kind(**params)
     for name in SCALERS[kind]:
         value = learned[name]
@@ -145,9 +143,9 @@ def _made_scaler(
         fits = off or ((one or several) and is_finite(value))
         require(fits, f"{name!r} of a step is {describe_value(value)}; expected numbers")
         if several:
-            check_shape(name, value, (n_features,))
+            check_shape(name, value, (parts["n_features"],))
         setattr(scaler, name, value)
-    return _finished(scaler, n_features, **common)
+    return _finished(scaler, parts)
 
 
 for _kind in SCALERS:
@@ -162,17 +160,16 @@ def _encoder_parts(step: OneHotEncoder) -> dict[str, Any]:
     return {"params": params, "dtype": np.dtype(step.dtype), "categories": categories, **_common(step)}
 
 
-def _made_encoder(
-    params: dict[str, Any], dtype: np.dtype[Any], categories: tuple[Array, ...], **common: Any
-) -> Any:
+def _made_encoder(parts: dict[str, Any]) -> BaseEstimator:
+    categories, dtype = parts["categories"], parts["dtype"].type
     numeric = all(one.dtype.kind in "biuf" for one in categories)
     first = np.empty((1, len(categories)), float if numeric else object)
     first[0] = [one[0] for one in categories]
-    encoder = OneHotEncoder(categories=[list(one) for one in categories], dtype=dtype.type, **params)
+    encoder = OneHotEncoder(categories=[list(one) for one in categories], dtype=dtype, **parts["params"])
     encoder.fit(first).set_params(categories="auto")
     # Restore the dtypes of the columns it was fitted on; the array for the fit had a single dtype.
     encoder.categories_ = [*categories]
-    return _finished(encoder, **common)
+    return _finished(encoder, parts)
 
 
 @holds(OneHotEncoder, finite=False, take=_encoder_parts, make=_made_encoder)
@@ -186,7 +183,7 @@ def _encoder(p: Parts) -> None:
 # ---- columns -----------------------------------------------------------------------------------------------
 
 
-def _stand_in(one: Any) -> Any:
+def _stand_in(one: BaseEstimator | str) -> BaseEstimator | str:
     """Return a transformer that gives as many columns as a fitted one, all zero, or its text."""
     if isinstance(one, str):
         return one
@@ -197,17 +194,35 @@ def _stand_in(one: Any) -> Any:
 def _transformers(step: ColumnTransformer) -> Iterator[tuple[str, Any, list[int]]]:
     """Yield name, fitted transformer (or its text) and columns; the remainder if columns are left for it."""
     given = {name: transformer for name, transformer, _ in step.transformers} | {"remainder": step.remainder}
-    for name, fitted, _ in step.transformers_:
-        indices = [int(index) for index in step._transformer_to_input_indices[name]]
+    for name, fitted, columns in step.transformers_:
+        indices = _indices(step, columns)
         # 'passthrough' becomes a FunctionTransformer when it is fitted; without columns nothing is fitted.
         plain = given[name] if isinstance(given[name], str) else None if indices else "drop"
         yield name, plain or fitted, indices
 
 
+def _indices(step: ColumnTransformer, columns: Any) -> list[int]:
+    """Return the positions of columns that were given by name, position, slice or mask."""
+    every = np.arange(step.n_features_in_)
+    chosen = [columns] if isinstance(columns, str) or np.isscalar(columns) else columns
+    names = list(getattr(step, "feature_names_in_", ()))
+    if isinstance(chosen, slice) and any(isinstance(end, str) for end in (chosen.start, chosen.stop)):
+        # A slice of names includes both ends.
+        start = 0 if chosen.start is None else names.index(chosen.start)
+        stop = len(names) if chosen.stop is None else names.index(chosen.stop) + 1
+        chosen = slice(start, stop, chosen.step)
+    elif not isinstance(chosen, slice):
+        chosen = list(chosen)
+        if any(isinstance(one, str) for one in chosen):
+            return [names.index(one) for one in chosen]
+        chosen = np.asarray(chosen, bool if chosen and isinstance(chosen[0], bool | np.bool_) else int)
+    return [int(index) for index in every[chosen]]
+
+
 def _columns_parts(step: ColumnTransformer) -> dict[str, Any]:
     return {
         "transformers": tuple(_transformers(step)),
-        "weights": step.transformer_weights,
+        "transformer_weights": step.transformer_weights,
         "sparse_threshold": float(step.sparse_threshold),
         "sparse_output": bool(step.sparse_output_),
         "verbose_feature_names_out": bool(step.verbose_feature_names_out),
@@ -215,29 +230,23 @@ def _columns_parts(step: ColumnTransformer) -> dict[str, Any]:
     }
 
 
-def _made_columns(
-    transformers: tuple[tuple[str, Any, list[int]], ...],
-    weights: dict[str, float] | None,
-    sparse_output: bool,
-    n_features: int,
-    names: list[str] | None,
-    output: str | None,
-    **params: Any,
-) -> Any:
+def _made_columns(parts: dict[str, Any]) -> BaseEstimator:
+    transformers = parts["transformers"]
     fitted = {name: one for name, one, _ in transformers}
     given = {name: (name, _stand_in(one), indices) for name, one, indices in transformers}
     rest = given.pop("remainder", ("", "drop", []))[1]
-    step = ColumnTransformer([*given.values()], remainder=rest, transformer_weights=weights, **params)
+    choices = ("sparse_threshold", "transformer_weights", "verbose_feature_names_out")
+    step = ColumnTransformer([*given.values()], remainder=rest, **{name: parts[name] for name in choices})
     # Fit stand-ins, so that scikit-learn sets up what transform needs, then replace them.
-    step.fit(np.zeros((2, n_features)))
-    step.sparse_output_ = sparse_output
+    step.fit(np.zeros((2, parts["n_features"])))
+    step.sparse_output_ = parts["sparse_output"]
     step.transformers_ = [
         (name, one if isinstance(fitted[name], str) else fitted[name], columns)
         for name, one, columns in step.transformers_
     ]
     step.transformers = [(name, fitted[name], columns) for name, _, columns in given.values()]
     step.remainder = fitted.get("remainder", "drop")
-    return _finished(step, n_features, names, output)
+    return _finished(step, parts)
 
 
 @holds(ColumnTransformer, finite=False, take=_columns_parts, make=_made_columns)

@@ -20,12 +20,12 @@ MOST_BYTES = 8
 PLAIN: dict[Any, set[type]] = {int: {int}, float: {int, float}, str: {str}, bool: {bool}}
 
 
-def check_parts(made_by: Any, parts: Mapping[str, Any], *, finite: bool) -> None:
+def check_parts(made_by: type[object], parts: Mapping[str, Any], *, finite: bool) -> None:
     """Raise if a part is not of the type that a class is annotated with.
 
     finite : refuse NaN and infinity too, in single numbers and in arrays. Time O(bytes of the arrays).
     """
-    what, hints = made_by.__name__, _hints(made_by)
+    what, hints = made_by.__name__, _hints(made_by)  # type: ignore[arg-type]
     for name, value in parts.items():
         if name in hints and not fits(value, hints[name]):
             raise ModelFileError(
@@ -35,10 +35,10 @@ def check_parts(made_by: Any, parts: Mapping[str, Any], *, finite: bool) -> None
 
 
 @cache
-def _hints(made_by: Any) -> dict[str, Any]:
+def _hints(made_by: type[object]) -> dict[str, Any]:
     """Return the types of the fields of a dataclass, or of the arguments of another class."""
-    by_arguments = "__init__" in vars(made_by) and not is_dataclass(made_by)
-    return get_type_hints(made_by.__init__ if by_arguments else made_by)
+    by_fields = is_dataclass(made_by) or made_by.__init__ is object.__init__
+    return get_type_hints(made_by if by_fields else made_by.__init__)
 
 
 def fits(value: object, hint: Any) -> bool:
