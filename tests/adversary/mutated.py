@@ -28,7 +28,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 import gramian as gm
 from adversary.damage import LABELS, X, Y
 from adversary.trial import Broken
-from gramian.model_file.estimators import KNOWN
+from gramian.model_file.parts import KNOWN
 
 #: Bytes that reading any small file may take, and times the size of the file on top of them.
 BASE, TIMES = 48 << 20, 40

@@ -16,7 +16,7 @@ from test_model_file_damage import changed, learned, put
 import gramian as gm
 from gramian.exceptions import ModelFileError, printable
 from gramian.model_file import describe
-from gramian.model_file.values import AllowedBytes, Values
+from gramian.model_file.records import AllowedBytes, PartRecords
 
 X = np.random.default_rng(0).standard_normal((60, 3))
 Y = np.sin(X[:, 0])
@@ -72,15 +72,15 @@ def test_monomials_come_after_their_factors(factor: int, path: Path) -> None:
     gm.save(model, path)
 
     def edit(members: Any, header: Any) -> None:
-        leaves = learned(header)["model_"]["parts"]["leaves"]["list"]
-        left = dict(dict(leaves[0]["dict"])["expansion"]["dict"])["left"]["array"]
+        leaves = learned(header)["model_"]["parts"]["leaves"]["tuple"]
+        left = leaves[0]["parts"]["columns"]["parts"]["left"]["array"]
         put(members, header, left, np.full(6, factor))
 
     refused(path, edit, "a factor that is no column before its own")
 
 
 def test_arrays_that_are_used_again_and_again_are_refused() -> None:
-    values = Values({"a": np.zeros(1 << 14)}, AllowedBytes(1_000))
+    values = PartRecords({"a": np.zeros(1 << 14)}, AllowedBytes(1_000))
     few, many = ({"list": [{"array": "a"}] * count} for count in (200, 300))  # of 128 kB each
     assert len(values.read(few)) == 200
     with pytest.raises(ModelFileError, match="use the same arrays over and over, in all more than 32 times"):
@@ -139,7 +139,7 @@ def test_sparse_rows_stay_within_their_columns(path: Path) -> None:
     gm.save(gm.KernelRidge(approximation=gm.Nystrom(rank=5), random_state=0).fit(rows, Y), path)
 
     def found(header: Any) -> Any:
-        return learned(header)["predictor_"]["parts"]["landmarks"]["list"][0]["tuple"][1]
+        return learned(header)["predictor_"]["parts"]["landmarks"]["tuple"][0]
 
     whole = path.read_bytes()
     for shape in ([5, 2**50], [2**40, 3], [5, 3.0], [5, -3]):

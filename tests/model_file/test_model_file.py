@@ -176,7 +176,7 @@ def test_same_model_gives_the_same_file(fitted: gm.KernelRidge, path: Path, tmp_
 def test_description_and_notes(fitted: gm.KernelRidge, tmp_path: Path) -> None:
     gm.save(fitted, tmp_path / "m.gramian", notes={"target": "price"})
     header = describe(tmp_path / "m.gramian")
-    assert (header["format"], header["version"]) == ("gramian-model", 2)
+    assert (header["format"], header["version"]) == ("gramian-model", 3)
     assert header["notes"] == {"target": "price"}
     assert header["estimator"]["class"] == "KernelRidge"
     assert header["estimator"]["learned"]["kernel_"]["kernel"]["family"] == "Gaussian"

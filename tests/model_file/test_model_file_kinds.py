@@ -25,8 +25,7 @@ from gramian.approximations.methods import METHODS
 from gramian.compression.plan import Plan
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels.columns import dense
-from gramian.model_file.estimators import KNOWN
-from gramian.model_file.recipes import RECIPES
+from gramian.model_file.parts import KNOWN
 from gramian.model_file.records import PartRecords
 from gramian.solvers.solution import Solution
 
@@ -413,7 +412,3 @@ def test_files_with_a_changed_byte_are_refused_or_the_same(
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(ModelFileError):
         gm.load(path)
-
-
-def test_the_recipes_are_of_frozen_parts() -> None:
-    assert all(name.isidentifier() for name in RECIPES)

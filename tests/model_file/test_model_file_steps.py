@@ -157,17 +157,17 @@ def test_a_step_that_is_not_fitted_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "edit",
     [
-        lambda step: step.update({"class": "PCA"}),
-        lambda step: step["transformers"][0][2].append(99),
-        lambda step: step["transformers"].pop(),
-        lambda step: step.pop("sparse_output"),
-        lambda step: step["transformers"][0][1]["learned"].pop("mean_"),
+        lambda step: step.update(record="PCA"),
+        lambda step: step["parts"]["transformers"]["tuple"][0]["tuple"][2]["list"].append(99),
+        lambda step: step["parts"]["transformers"]["tuple"].pop(),
+        lambda step: step["parts"].pop("sparse_output"),
+        lambda step: step["parts"]["transformers"]["tuple"][0]["tuple"][1]["parts"]["learned"]["dict"].pop(0),
     ],
 )
 def test_edited_steps_are_refused(edit: Any, tmp_path: Path) -> None:
     path = tmp_path / "m.gramian"
     gm.save(make_pipeline(COLUMNS["by name"], ridge()).fit(FRAME, PRICE), path)
-    header, arrays = read_container(path, "gramian-model", 2)
+    header, arrays = read_container(path, "gramian-model", 3)
     header.pop("arrays")
     edit(header["pipeline"]["before"][0])
     write_container(path, json.loads(json.dumps(header)), arrays)

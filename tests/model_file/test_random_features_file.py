@@ -80,7 +80,7 @@ def test_unfitted_and_function_kernels_are_refused(tmp_path):
 def edit_map(**edits):
     def edit(members, header):
         features = header["estimator"]["learned"]["features_"]["parts"]
-        explicit = features["nodes"]["list"][0]["dict"][-1][1]
+        explicit = features["nodes"]["tuple"][0]["parts"]["columns"]
         for name, value in edits.items():
             if isinstance(value, np.ndarray):
                 stored = explicit["parts"][name]["array"]

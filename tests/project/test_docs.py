@@ -317,7 +317,7 @@ def test_first_page_sends_tables_to_the_estimators_for_tables():
 
 def test_model_files_names_every_estimator_that_a_file_may_hold():
     from gramian.approximations.methods import METHODS
-    from gramian.model_file.estimators import KNOWN
+    from gramian.model_file.parts import KNOWN
 
     text = (ROOT / "docs" / "model-files.md").read_text(encoding="utf-8")
     methods = {kind.__name__ for kind in METHODS.values()}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 
 import numpy as np
 
 from gramian._typing import Array
 from gramian.export.c_literals import numbers, text
-from gramian.export.c_table import table_code, table_slots
-from gramian.export.description import Description
+from gramian.export.c_table import table_slots
+from gramian.export.description import Description, template
+from gramian.export.table import fields_of
 
 #: Pattern of an innermost conditional part of the template, @IF_NAME@ … @END@, which only some models need.
 _PART = re.compile(r"@IF_([A-Z]+)@((?:(?!@IF_).)*?)@END@", re.DOTALL)
@@ -51,20 +51,15 @@ def c_bytes(model: Description) -> bytes:
         "LEVELS": str(f.levels),
         "UNITS": str(f.n_units),
         "OUTPUTS": str(f.n_outputs),
-        "CENTER": "" if f.center is None else numbers(f.center),
         "INPUT": "x" if f.center is None else "moved",
-        "PROJECTION": numbers(f.projection),
-        "OFFSET": numbers(f.offset),
-        "PLANES": numbers(f.planes),
-        "FORMS": numbers(f.forms),
-        "WEIGHTS": numbers(f.weights),
+        **{part.upper(): "" if array is None else numbers(array) for part, array in fields_of(f).items()},
         "LABELS": "" if labels is None else _label_table(name, labels),
         "FORMAT": "" if labels is None else _FORMATS[labels.dtype.kind],
         "CLASSES": "" if labels is None else str(len(labels)),
     }
-    code = importlib.resources.files(__package__).joinpath("template.c").read_text("utf-8")
+    code = template("template.c")
     if table is not None:
-        code = code.replace("@TABLE@", table_code())
+        code = code.replace("@TABLE@", template("template_table.c"))
         slots |= {"CELL": f"{name}_cell", "ANSWER": "double", "STRIDE": "COLUMNS"}
         slots |= {"ROW": f"{len(table.names)} cells", **table_slots(table)}
     found = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,11 +21,6 @@ _HOWS = {
     "log": "LOG",
     "yeo-johnson": "POWER",
 }
-
-
-def table_code() -> str:
-    """Return the template of the part of a C file that encodes and scales the rows of a table."""
-    return importlib.resources.files(__package__).joinpath("template_table.c").read_text("utf-8")
 
 
 def table_slots(table: TableForm) -> dict[str, str]:

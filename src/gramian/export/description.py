@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.resources
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,9 @@ from gramian._typing import Array
 from gramian.estimator.matching import names_known
 from gramian.exceptions import AccuracyWarning, InputError, quoted, user_level
 from gramian.export.table import TableForm, refuse_no_text, table_form
-from gramian.fast.estimators import FastKernelClassifier, FastKernelModel
+from gramian.fast.estimators import FastKernelModel
 from gramian.fast.serving.flat import FlatPredictor, flatten
-from gramian.tables.compression import FastTable, FastTabularClassifier
+from gramian.tables.compression import FastTable
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -66,6 +67,11 @@ class Description:
         return f"A fast kernel {kind}: {features}, {sizes}; by gramian {version}"
 
 
+def template(name: str) -> str:
+    """Return the text of a file of this folder, which an exporter fills in."""
+    return importlib.resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
 def describe(model: BaseEstimator, name: str, *, single: bool = False) -> Description:
     """Return the description of a fitted fast model: alone, behind a ``StandardScaler``, or of tables.
 
@@ -80,28 +86,27 @@ def describe(model: BaseEstimator, name: str, *, single: bool = False) -> Descri
     for step, name_of in ((estimator, learned), (scaler, "n_features_in_")):
         if step is not None and not hasattr(step, name_of):
             raise InputError(f"This {type(step).__name__} is not fitted: call fit first. {WHAT_CAN_BE}")
-    # The answers of a table are made of the plain values in float64.
-    flat = flatten(estimator.model_.predictor_) if of_table else estimator.flat_predictor()
-    if scaler is not None:
-        mean, scale = _moments(scaler, flat.n_features)
-        deviation = scale * estimator.feature_moments()[1]
-        flat = flat.after_scaling(mean, scale, deviation)
-    elif not of_table:
-        deviation = estimator.feature_moments()[1]
-    if single and not of_table:
-        _warn_if_far(flat, deviation)
+    if of_table:  # its answers are made of the plain values in float64
+        flat, table = flatten(estimator.model_.predictor_), table_form(estimator)
+    else:
+        flat, table, deviation = estimator.flat_predictor(), None, estimator.feature_moments()[1]
+        if scaler is not None:
+            mean = scaler.mean_ if scaler.with_mean else np.zeros(flat.n_features)
+            scale = scaler.scale_ if scaler.with_std else np.ones(flat.n_features)
+            deviation = scale * deviation
+            flat = flat.after_scaling(mean, scale, deviation)
+        if single:
+            _warn_if_far(flat, deviation)
     kept = (flat.projection, flat.offset, flat.planes, flat.forms, flat.weights)
     if not all(np.isfinite(part).all() for part in kept):
         raise InputError(
             f"The model has numbers that {flat.dtype} cannot hold: fit it on targets and features of smaller "
             "range (a StandardScaler before it), or with dtype='float64'."
         )
-    table = table_form(estimator) if of_table else None
     names = names_known(estimator if scaler is None else scaler)
-    if isinstance(estimator, FastKernelClassifier | FastTabularClassifier):
-        labels = _plain_labels(estimator.classes_)
-        return Description(name, flat, labels, len(labels) == 2, table, names)
-    return Description(name, flat, None, estimator._flat, table, names)
+    labels = _plain_labels(estimator.classes_) if hasattr(estimator, "classes_") else None
+    one_value = estimator._flat if labels is None else len(labels) == 2
+    return Description(name, flat, labels, one_value, table, names)
 
 
 def _parts(model: BaseEstimator) -> tuple[StandardScaler | None, Any]:
@@ -115,12 +120,6 @@ def _parts(model: BaseEstimator) -> tuple[StandardScaler | None, Any]:
         return steps[0], steps[1]
     names = ", ".join(type(step).__name__ for step in steps)
     raise InputError(f"A Pipeline of {names} cannot be exported. {WHAT_CAN_BE}")
-
-
-def _moments(scaler: StandardScaler, n_features: int) -> tuple[Array, Array]:
-    mean = scaler.mean_ if scaler.with_mean else np.zeros(n_features)
-    scale = scaler.scale_ if scaler.with_std else np.ones(n_features)
-    return mean, scale
 
 
 def _warn_if_far(flat: FlatPredictor, deviation: Array) -> None:

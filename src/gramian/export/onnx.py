@@ -52,22 +52,22 @@ def onnx_bytes(model: Description) -> bytes:
         graph = Graph(onnx, taken=[*names, *columns.values()])
         inputs, rows = table_inputs(graph, table, columns), encoded_rows(graph, table, columns)
     if flat.center is not None:
-        rows = graph("Sub", graph.cast(rows, np.float64), graph.constant(flat.center))
+        rows = graph("Sub", graph.cast(rows, np.float64), flat.center)
     rows = graph.cast(rows, flat.dtype)
     values = _leaf_values(graph, flat, rows) if flat.n_leaves == 1 else _by_tiles(graph, flat, rows)
     values = graph.cast(values, real)
     if table is not None and labels is None:
         values = predictions(graph, table, values)
-    shaped = graph("Squeeze", values, graph.constant([1])) if model.one_value else values
+    shaped = graph("Squeeze", values, [1]) if model.one_value else values
     graph("Identity", shaped, output=answer)
     outputs = [graph.info(answer, real, ["n"] if model.one_value else ["n", flat.n_outputs])]
     if labels is not None:
         if len(labels) == 2:
-            place = graph.cast(graph("Greater", shaped, graph.constant(real(0))), np.int64)
+            place = graph.cast(graph("Greater", shaped, real(0)), np.int64)
         else:
             place = graph("ArgMax", values, axis=1, keepdims=0)
         text = labels.dtype.kind == "U"
-        listed = graph.constant(labels.astype(object) if text else labels)
+        listed = labels.astype(object) if text else labels
         graph("Gather", listed, place, output="label", axis=0)
         outputs.insert(0, graph.info("label", str if text else labels.dtype, ["n"]))
     if table is not None and table.calibration is not None and labels is not None:
@@ -91,9 +91,9 @@ def onnx_bytes(model: Description) -> bytes:
 def _by_tiles(graph: Graph, flat: FlatPredictor, rows: str) -> str:
     """Return the values of rows (n, d), computed in as few tiles as possible, all of equal height."""
     onnx = graph.onnx
-    one, zero, d = graph.constant([1]), graph.constant([0]), graph.constant([flat.n_features])
+    one, zero, d = [1], [0], [flat.n_features]
     n = graph("Shape", rows, start=0, end=1)
-    full = graph("Div", graph("Add", n, graph.constant([TILE_ROWS - 1])), graph.constant([TILE_ROWS]))
+    full = graph("Div", graph("Add", n, [TILE_ROWS - 1]), [TILE_ROWS])
     tiles = graph("Max", full, one)
     height = graph("Div", graph("Sub", graph("Add", n, tiles), one), tiles)
     places = graph("Mul", tiles, height)
@@ -109,7 +109,7 @@ def _by_tiles(graph: Graph, flat: FlatPredictor, rows: str) -> str:
         [graph.info(answers, flat.dtype, ["height", flat.n_outputs])],
     )
     found = graph("Scan", tiled, body=body, num_scan_inputs=1)
-    outputs = graph.constant([flat.n_outputs])
+    outputs = [flat.n_outputs]
     together = graph("Reshape", found, graph("Concat", places, outputs, axis=0), allowzero=1)
     return graph("Slice", together, zero, n, zero)
 
@@ -117,46 +117,46 @@ def _by_tiles(graph: Graph, flat: FlatPredictor, rows: str) -> str:
 def _leaf_values(graph: Graph, flat: FlatPredictor, rows: str) -> str:
     """Return the values (n, outputs) of rows (n, d)."""
     u, dtype = flat.n_units, flat.dtype
-    product = graph("MatMul", rows, graph.constant(flat.projection))
-    z = graph("Sub", product, graph.constant(flat.offset))
-    with_one = graph("Pad", z, graph.constant([0, 0, 0, 1]), graph.constant(dtype.type(1)))
+    product = graph("MatMul", rows, flat.projection)
+    z = graph("Sub", product, flat.offset)
+    with_one = graph("Pad", z, [0, 0, 0, 1], dtype.type(1))
     points = graph("Concat", with_one, graph("Mul", z, z), axis=1)
     if flat.n_leaves == 1:  # one product for all rows
         leaf = None
     else:
         leaf = _leaf(graph, flat, with_one)
-        points = graph("Unsqueeze", points, graph.constant([1]))  # (n, 1, 2r + 1): each row by its leaf
+        points = graph("Unsqueeze", points, [1])  # (n, 1, 2r + 1): each row by its leaf
 
     def of_leaf(numbers: Array) -> str:
         if leaf is None:
-            return graph.constant(numbers[0])
-        return graph("Gather", graph.constant(numbers), leaf, axis=0)
+            return numbers[0]
+        return graph("Gather", numbers, leaf, axis=0)
 
     found = graph("MatMul", points, of_leaf(flat.forms))
     if u:
-        axis, middle = graph.constant([-1]), graph.constant([u])
-        denominators = graph("Slice", found, graph.constant([0]), middle, axis)
-        denominators = graph("Max", denominators, graph.constant(dtype.type(1)))
-        linear = graph("Slice", found, middle, graph.constant([u + flat.n_outputs]), axis)
+        axis, middle = [-1], [u]
+        denominators = graph("Slice", found, [0], middle, axis)
+        denominators = graph("Max", denominators, dtype.type(1))
+        linear = graph("Slice", found, middle, [u + flat.n_outputs], axis)
         units = graph("MatMul", graph("Reciprocal", denominators), of_leaf(flat.weights))
         found = graph("Add", units, linear)
-    return found if leaf is None else graph("Squeeze", found, graph.constant([1]))
+    return found if leaf is None else graph("Squeeze", found, [1])
 
 
 def _leaf(graph: Graph, flat: FlatPredictor, points: str) -> str:
     """Return the leaf (n,) of points [z, 1]: evaluate all half-spaces, then take a step for each level."""
-    sides = graph("MatMul", points, graph.constant(flat.planes.T))
-    above = graph("Greater", sides, graph.constant(flat.dtype.type(0)))
+    sides = graph("MatMul", points, flat.planes.T)
+    above = graph("Greater", sides, flat.dtype.type(0))
     # A step goes from node i to 2 i + 1, plus one if the row is on the positive side.
     steps = graph("Cast", above, to=graph.onnx.TensorProto.INT64)
-    one = graph.constant([[1]])
-    node = graph("Slice", steps, graph.constant([0]), graph.constant([1]), graph.constant([1]))
+    one = [[1]]
+    node = graph("Slice", steps, [0], [1], [1])
     node = graph("Add", node, one)
     for _ in range(1, flat.levels):
         step = graph("GatherElements", steps, node, axis=1)
         node = graph("Add", graph("Add", graph("Add", node, node), step), one)
-    leaf = graph("Sub", node, graph.constant([[len(flat.planes)]]))
-    return graph("Squeeze", leaf, graph.constant([1]))
+    leaf = graph("Sub", node, [[len(flat.planes)]])
+    return graph("Squeeze", leaf, [1])
 
 
 def _onnx() -> Any:

@@ -15,6 +15,8 @@ from gramian._typing import Array
 class Graph:
     """Builder of a graph; calling it adds a node and returns the name of the node's output.
 
+    An input is the name of an output, or numbers, which become a constant.
+
     outer : the graph around this one, which keeps the constants of both, since a body may read them.
     taken : names that nodes and constants must not have.
     """
@@ -27,10 +29,11 @@ class Graph:
         self.initializers: list[Any] = [] if outer is None else outer.initializers
         self.names: dict[Any, str] = {} if outer is None else outer.names
 
-    def __call__(self, kind: str, *inputs: str, output: str | None = None, **attributes: object) -> str:
+    def __call__(self, kind: str, *inputs: ArrayLike, output: str | None = None, **attributes: object) -> str:
+        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         prefix = "" if self._outer is None else "tile_"
         name = output or self.free(f"{prefix}{kind.lower()}_{len(self.nodes)}")
-        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **attributes))
+        self.nodes.append(self.onnx.helper.make_node(kind, names, [name], **attributes))
         return name
 
     def free(self, name: str) -> str:

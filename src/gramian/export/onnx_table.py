@@ -55,7 +55,7 @@ def encoded_rows(graph: Graph, table: TableForm, names: dict[int, str]) -> str:
         to, level = table.means[:, :2].astype(np.intp).T
         mix = np.zeros((to.min(), len(np.unique(to))))
         mix[level, to - to.min()] = table.means[:, 2]
-        rows = graph("Concat", rows, graph("MatMul", rows, graph.constant(mix)), axis=1)
+        rows = graph("Concat", rows, graph("MatMul", rows, mix), axis=1)
     for each in table.lookups:  # their places are behind those of means, in this order
         rows = graph("Concat", rows, _looked_up(graph, table, each, names[each.column]), axis=1)
     return graph.cast(_scaled(graph, table, rows), table.dtype)
@@ -63,45 +63,37 @@ def encoded_rows(graph: Graph, table: TableForm, names: dict[int, str]) -> str:
 
 def _looked_up(graph: Graph, table: TableForm, lookup: Lookup, name: str) -> str:
     """Return the numbers of levels, (n, 1); 0 for a missing or unknown one."""
-    column = graph("Unsqueeze", name, graph.constant([1]))
+    column = graph("Unsqueeze", name, [1])
     if table.kinds[lookup.column] == TEXT:
         _refuse_empty(table.names[lookup.column], lookup.levels)
         levels, values = lookup.levels.tolist(), lookup.values.tolist()
         known = {"keys_strings": levels, "values_floats": values, "default_float": 0.0}
         return graph.cast(graph("LabelEncoder", column, domain=ML[0], **known), np.float64)
     column = graph.cast(column, np.float64)
-    count = len(lookup.levels)
-    size = 1 << count.bit_length()
-    levels, values = np.full(size, np.inf), np.zeros(size)
-    levels[:count], values[:count] = lookup.levels, lookup.values
-    at = _last_not_above(graph, column, levels[None])
-    same = graph("Equal", column, graph("Gather", graph.constant(levels), at))
-    return graph("Where", same, graph("Gather", graph.constant(values), at), graph.constant(0.0))
+    levels, values = _padded([lookup.levels], np.inf), _padded([lookup.values])
+    at = _last_not_above(graph, column, levels)
+    same = graph("Equal", column, graph("Gather", levels.ravel(), at))
+    return graph("Where", same, graph("Gather", values.ravel(), at), 0.0)
 
 
 def _category(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
     """Return the one-hot columns of a category: of each level, of unknown ones, of missing ones."""
     levels, (_, gone, other) = table.levels[j], table.places[j][:3].tolist()
     own = gone >= 0 and gone != other
-    column = graph("Unsqueeze", name, graph.constant([1]))
+    column = graph("Unsqueeze", name, [1])
     if table.kinds[j] == TEXT:
         if own:
             _refuse_empty(table.names[j], levels)
         texts = np.array([["", *filter(None, table.missing)]], object)
-        lost = graph(
-            "ReduceMax",
-            graph.cast(graph("Equal", column, graph.constant(texts)), np.float64),
-            graph.constant([1]),
-            keepdims=1,
-        )
+        lost = graph("ReduceMax", graph.cast(graph("Equal", column, texts), np.float64), [1], keepdims=1)
         levels = levels.astype(object)
     else:
         column = graph.cast(column, np.float64)
         lost = _lost(graph, table, column)
-    hot = graph.cast(graph("Equal", column, graph.constant(levels[None])), np.float64)
+    hot = graph.cast(graph("Equal", column, levels[None]), np.float64)
     found, missing = [hot], [graph.cast(lost, np.float64)] if own else []
     if other >= 0:
-        rest = graph("Sub", graph.constant(1.0), graph("ReduceSum", hot, graph.constant([1]), keepdims=1))
+        rest = graph("Sub", 1.0, graph("ReduceSum", hot, [1], keepdims=1))
         for one in missing:
             rest = graph("Sub", rest, one)
         found.append(rest)
@@ -121,15 +113,15 @@ def _lost(graph: Graph, table: TableForm, column: str) -> str:
     """Return whether numbers are missing: NaN, or one that stands for it."""
     lost = graph("IsNaN", column)
     for number in missing_numbers(table.missing):
-        lost = graph("Or", lost, graph("Equal", column, graph.constant(number)))
+        lost = graph("Or", lost, graph("Equal", column, number))
     return lost
 
 
 def _number(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
     """Return value, missing-value indicator, season, weekday and time of day, those that the column has."""
     value, gone, _, season, weekday, hour = (table.places[j] >= 0).tolist()
-    fill, origin = graph.constant(table.fill[j]), graph.constant(table.origin[j])
-    column = graph("Unsqueeze", name, graph.constant([1]))
+    fill, origin = table.fill[j], table.origin[j]
+    column = graph("Unsqueeze", name, [1])
     x = graph.cast(graph.cast(column, table.dtype), np.float64)
     lost = _lost(graph, table, x)
     found = []
@@ -139,18 +131,18 @@ def _number(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
         found.append(graph.cast(lost, np.float64))
     if not (season or weekday or hour):
         return found
-    known = graph("Where", lost, graph.constant(0.0), x)
-    known = graph("Clip", known, graph.constant(-1e9), graph.constant(1e9))
+    known = graph("Where", lost, 0.0, x)
+    known = graph("Clip", known, -1e9, 1e9)
     whole = graph("Floor", known)
     time = graph("Sub", known, whole)
     parts = []
     if season:
         day = graph("Add", _day_of_year(graph, whole), time)
-        parts.append(_turn(graph, graph("Div", day, graph.constant(CONSTANTS["year"]))))
+        parts.append(_turn(graph, graph("Div", day, CONSTANTS["year"])))
     if weekday:  # day 0 was a Thursday
-        after = graph("Add", graph.cast(whole, np.int64), graph.constant([[3]]))
-        day = graph("Mod", after, graph.constant([[7]]))
-        parts.append(graph.cast(graph("Equal", day, graph.constant(np.arange(7)[None])), np.float64))
+        after = graph("Add", graph.cast(whole, np.int64), [[3]])
+        day = graph("Mod", after, [[7]])
+        parts.append(graph.cast(graph("Equal", day, np.arange(7)[None]), np.float64))
     if hour:
         parts.append(_turn(graph, time))
     there = graph.cast(graph("Not", lost), np.float64)
@@ -160,69 +152,69 @@ def _number(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
 def _day_of_year(graph: Graph, whole: str) -> str:
     """Return the day of the year, from 0, of whole days since 1970; the calendar repeats after 400 years."""
     starts = np.arange("2000", "2400", dtype="datetime64[Y]").astype("datetime64[D]").astype(np.int64)
-    knots = np.full((1, 512), np.inf)
-    knots[0, : len(starts)] = starts - starts[0]
-    day = graph("Sub", graph.cast(whole, np.int64), graph.constant(starts[:1, None]))
-    day = graph.cast(graph("Mod", day, graph.constant([[146097]])), np.float64)
-    new_year = graph("Gather", graph.constant(knots.ravel()), _last_not_above(graph, day, knots))
+    knots = _padded([(starts - starts[0]).astype(np.float64)], np.inf)
+    day = graph("Sub", graph.cast(whole, np.int64), starts[:1, None])
+    day = graph.cast(graph("Mod", day, [[146097]]), np.float64)
+    new_year = graph("Gather", knots.ravel(), _last_not_above(graph, day, knots))
     return graph("Sub", day, new_year)
 
 
 def _turn(graph: Graph, turns: str) -> str:
     """Return sine and cosine (n, 2) of a part of a turn."""
-    angle = graph("Mul", turns, graph.constant(2.0 * np.pi))
+    angle = graph("Mul", turns, 2.0 * np.pi)
     # The cosine of double numbers is not in every runtime.
-    cosine = graph("Sin", graph("Add", angle, graph.constant(np.float64(np.pi / 2))))
+    cosine = graph("Sin", graph("Add", angle, np.float64(np.pi / 2)))
     return graph("Concat", graph("Sin", angle), cosine, axis=1)
 
 
 def _scaled(graph: Graph, table: TableForm, rows: str) -> str:
     """Return scaled rows of encoded ones."""
     cut = _cut(graph, rows, CONSTANTS["largest"])
-    t = graph("Div", graph("Sub", cut, graph.constant(table.shift)), graph.constant(table.scale))
+    t = graph("Div", graph("Sub", cut, table.shift), table.scale)
     t = _cut(graph, t, CONSTANTS["hard"])
     hows = np.array(table.scalings)
     if (hows == "robust").any():
-        share = graph("Div", t, graph.constant(CONSTANTS["soft"]))
-        under = graph("Sqrt", graph("Add", graph("Mul", share, share), graph.constant(1.0)))
-        t = graph("Where", graph.constant(hows[None] == "robust"), graph("Div", t, under), t)
+        share = graph("Div", t, CONSTANTS["soft"])
+        under = graph("Sqrt", graph("Add", graph("Mul", share, share), 1.0))
+        t = graph("Where", hows[None] == "robust", graph("Div", t, under), t)
     if not table.curves:
         return t
     places = list(table.curves)
-    x = graph("Gather", cut, graph.constant(places), axis=1)
-    unit = graph.constant(table.scale[places])
+    x = graph("Gather", cut, places, axis=1)
+    unit = table.scale[places]
     ends = [np.array([curve[0, end] for curve in table.curves.values()]) for end in (0, -1)]
-    low, high = map(graph.constant, ends)
+    low, high = ends
     beyond = []
     for above in (graph("Sub", x, high), graph("Sub", low, x)):
-        far = graph("Clip", graph("Div", above, unit), graph.constant(0.0), graph.constant(1e15))
-        beyond.append(graph("Div", far, graph("Add", far, graph.constant(1.0))))
-    tail = graph("Mul", graph("Sub", *beyond), graph.constant(CONSTANTS["tail"]))
+        far = graph("Clip", graph("Div", above, unit), 0.0, 1e15)
+        beyond.append(graph("Div", far, graph("Add", far, 1.0)))
+    tail = graph("Mul", graph("Sub", *beyond), CONSTANTS["tail"])
     risen = graph("Add", curves(graph, x, list(table.curves.values())), tail)
     order = np.arange(len(hows))
     order[places] = len(hows) + np.arange(len(places))
-    return graph("Gather", graph("Concat", t, risen, axis=1), graph.constant(order), axis=1)
+    return graph("Gather", graph("Concat", t, risen, axis=1), order, axis=1)
 
 
 def _cut(graph: Graph, rows: str, bound: float) -> str:
-    return graph("Clip", rows, graph.constant(-bound), graph.constant(bound))
+    return graph("Clip", rows, -bound, bound)
 
 
 def curves(graph: Graph, x: str, lines: Sequence[Float64Array]) -> str:
     """Return the line through points (2, knots) of each column of x (n, lines), constant beyond its ends."""
-    size = 1 << max(line.shape[1] for line in lines).bit_length()
-    knots, values = np.full((len(lines), size), np.inf), np.zeros((len(lines), size))
-    slopes: Array = np.zeros((len(lines), size))
-    for k, line in enumerate(lines):
-        count = line.shape[1]
-        knots[k, :count], values[k, :count] = line
-        slopes[k, : count - 1] = np.diff(line[1]) / np.diff(line[0])
+    knots, values = _padded([line[0] for line in lines], np.inf), _padded([line[1] for line in lines])
+    slopes = _padded([np.append(np.diff(line[1]) / np.diff(line[0]), 0.0) for line in lines])
     ends = [np.array([line[0, end] for line in lines]) for end in (0, -1)]
-    x = graph("Min", graph("Max", x, graph.constant(ends[0])), graph.constant(ends[1]))
+    x = graph("Min", graph("Max", x, ends[0]), ends[1])
     at = _last_not_above(graph, x, knots)
-    rise = graph("Sub", x, graph("Gather", graph.constant(knots.ravel()), at))
-    rise = graph("Mul", rise, graph("Gather", graph.constant(slopes.ravel()), at))
-    return graph("Add", graph("Gather", graph.constant(values.ravel()), at), rise)
+    rise = graph("Sub", x, graph("Gather", knots.ravel(), at))
+    rise = graph("Mul", rise, graph("Gather", slopes.ravel(), at))
+    return graph("Add", graph("Gather", values.ravel(), at), rise)
+
+
+def _padded(lines: Sequence[Array], fill: float = 0.0) -> Float64Array:
+    """Return lines of numbers as rows, filled up to one length: a power of two that is above theirs."""
+    size = 1 << max(map(len, lines)).bit_length()
+    return np.stack([np.pad(line, (0, size - len(line)), constant_values=fill) for line in lines])
 
 
 def _last_not_above(graph: Graph, x: str, knots: Float64Array) -> str:
@@ -232,9 +224,9 @@ def _last_not_above(graph: Graph, x: str, knots: Float64Array) -> str:
     place counts through all lines, one after another. All columns are bisected together.
     """
     n_lines, size = knots.shape
-    every, at = graph.constant(knots.ravel()), graph.constant(np.arange(n_lines)[None] * size)
+    every, at = knots.ravel(), np.arange(n_lines)[None] * size
     for step in reversed(range(size.bit_length() - 1)):
-        further = graph("Add", at, graph.constant([[1 << step]]))
+        further = graph("Add", at, [[1 << step]])
         at = graph("Where", graph("GreaterOrEqual", x, graph("Gather", every, further)), further, at)
     return at
 
@@ -244,38 +236,38 @@ def predictions(graph: Graph, table: TableForm, values: str) -> str:
     found = []
     for k, how in enumerate(table.hows):
         *ends, power, unit = table.back[k].tolist()
-        spread, centre, low, high, scale, mean = map(graph.constant, ends)
-        h = graph("Gather", values, graph.constant([k]), axis=1)
+        spread, centre, low, high, scale, mean = ends
+        h = graph("Gather", values, [k], axis=1)
         h = graph("Clip", graph("Add", graph("Mul", h, spread), centre), low, high)
         h = graph("Add", graph("Mul", h, scale), mean)
         if how == "log":
             h = graph("Exp", h)
         elif how == "yeo-johnson":
-            zero = graph.constant(0.0)
+            zero = 0.0
             up = _unbox(graph, graph("Max", h, zero), power)
             h = graph("Sub", up, _unbox(graph, graph("Max", graph("Neg", h), zero), 2.0 - power))
         elif how == "quantile":
             h = curves(graph, h, [table.scores[k]])
-        found.append(graph("Mul", h, graph.constant(unit)))
+        found.append(graph("Mul", h, unit))
     return graph("Concat", *found, axis=1)
 
 
 def _unbox(graph: Graph, h: str, power: float) -> str:
     if power > 0:
-        grown = graph("Add", graph("Mul", h, graph.constant(power)), graph.constant(1.0))
-        h = graph("Pow", grown, graph.constant(1.0 / power))
+        grown = graph("Add", graph("Mul", h, power), 1.0)
+        h = graph("Pow", grown, 1.0 / power)
     else:
         h = graph("Exp", h)
-    return graph("Sub", h, graph.constant(1.0))
+    return graph("Sub", h, 1.0)
 
 
 def probabilities(graph: Graph, values: str, table: TableForm, n_classes: int) -> str:
     """Return the probability of each class, (n, classes), from values (n, 1) or (n, classes)."""
     assert table.calibration is not None
-    slope, bend = map(graph.constant, table.calibration)
-    least, one = CONSTANTS["least"], graph.constant(1.0)
-    chance = graph("Mul", graph("Add", values, one), graph.constant(0.5))
-    chance = graph("Clip", chance, graph.constant(least), graph.constant(1.0 - least))
+    slope, bend = table.calibration
+    least, one = CONSTANTS["least"], 1.0
+    chance = graph("Mul", graph("Add", values, one), 0.5)
+    chance = graph("Clip", chance, least, 1.0 - least)
     logs = graph("Log", chance)
     if n_classes == 2:
         logs = graph("Sub", logs, graph("Log", graph("Sub", one, chance)))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian.export.standalone import _labelled, _matched, _model, _values
+from gramian.export.standalone_core import _labelled, _matched, _model, _values
 
 
 def predict(rows: Any) -> np.ndarray:
@@ -77,7 +77,7 @@ def _scaled(rows: np.ndarray) -> np.ndarray:
         if how == "robust":
             out[:, j] /= np.sqrt(1.0 + (out[:, j] / model["soft"]) ** 2)
         elif how == "quantile":
-            knots, heights = model[f"curve_{j}"]
+            knots, heights = model[f"curves_{j}"]
             with np.errstate(over="ignore"):
                 ends = np.array([x[:, j] - knots[-1], knots[0] - x[:, j]]) / model["scale"][j]
             over, under = np.clip(ends, 0.0, 1e15)
@@ -94,7 +94,7 @@ def _encoded(rows: Any) -> np.ndarray:
     table = np.asarray(rows) if hasattr(rows, "__array__") else _cells(rows, len(names))
     if table.ndim != 2 or table.shape[1] != len(names):
         raise ValueError(f"rows have shape {table.shape}; expected (n, {len(names)}).")
-    out = np.zeros((len(table), len(model["shift"])), model["encoded"].dtype)
+    out = np.zeros((len(table), len(model["shift"])), str(model["dtype"]))
     for j, (name, kind) in enumerate(zip(names, kinds)):
         value, gone, other, season, weekday, hour = model["places"][j].tolist()
         if kind == "unused":
@@ -102,18 +102,18 @@ def _encoded(rows: Any) -> np.ndarray:
         if kind in ("text", "code"):
             place = {level: value + k for k, level in enumerate(model[f"levels_{j}"].tolist())}
             read = _names if kind == "text" else _numbers
-            looked = [k for k, (column, _) in enumerate(model["lookups"].tolist()) if column == j]
-            further = [level for k in looked for level in model[f"lookup_levels_{k}"].tolist()]
+            lookups = [each for each in _lookups() if model[f"{each}_column"] == j]
+            further = [level for each in lookups for level in model[f"{each}_levels"].tolist()]
             cells = read(table[:, j], kind, name).tolist()
             known_as = _levels if kind == "code" else _same_days
             cells = known_as(cells, [*place, *further])
             at = np.array([gone if _missing(cell) else place.get(cell, other) for cell in cells], np.intp)
             out[at >= 0, at[at >= 0]] = 1.0
-            for k, (column, to) in enumerate(model["lookups"].tolist()):
-                if column == j:
-                    levels, numbers = model[f"lookup_levels_{k}"], model[f"lookup_values_{k}"]
-                    known = dict(zip(levels.tolist(), numbers.tolist()))
-                    out[:, to] = [0.0 if _missing(cell) else known.get(cell, 0.0) for cell in cells]
+            for each in lookups:
+                known = dict(zip(*(model[f"{each}_{name}"].tolist() for name in ("levels", "values"))))
+                out[:, model[f"{each}_place"]] = [
+                    0.0 if _missing(cell) else known.get(cell, 0.0) for cell in cells
+                ]
             continue
         numbers = _numbers(table[:, j], kind, name)
         lost = np.isnan(numbers)
@@ -137,6 +137,12 @@ def _encoded(rows: Any) -> np.ndarray:
     return out
 
 
+def _lookups() -> list[str]:
+    """Return the names of what has a number for each level of a column."""
+    ends = [name for name in _model() if name.startswith("lookups_") and name.endswith("_column")]
+    return [name.removesuffix("_column") for name in ends]
+
+
 def _turn(turns: np.ndarray, lost: np.ndarray) -> np.ndarray:
     angle = 2.0 * np.pi * turns
     return np.where(lost[:, None], 0.0, np.column_stack([np.sin(angle), np.cos(angle)]))
@@ -149,9 +155,7 @@ def _cells(rows: Any, width: int) -> np.ndarray:
     if wrong is not None:
         raise ValueError(f"A row has {len(wrong)} cells; expected {width}, the columns of the training.")
     out = np.empty((len(rows), width), object)
-    for i, row in enumerate(rows):
-        for j, cell in enumerate(row):
-            out[i, j] = cell
+    out.ravel()[:] = [cell for row in rows for cell in row]
     return out
 
 
@@ -255,3 +259,7 @@ def _read(word: str, kind: str) -> Any:
         return word
     truths = {"true": 1.0, "false": 0.0}
     return truths[word.lower()] if word.lower() in truths else float(word)
+
+
+if __name__ == "__main__":
+    _main()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from gramian.tables.scaling import HARD, LARGEST, QUANTILE, ROBUST, SOFT
 from gramian.tables.target import MARGIN, NONE, OutputMap
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from sklearn.base import BaseEstimator
 
 
@@ -34,6 +35,11 @@ EXACT = 2.0**53
 BACK = ("spread", "centre", "low", "high", "scale", "mean", "power", "unit")
 #: Constants of the formulas, by name.
 CONSTANTS = {"largest": LARGEST, "hard": HARD, "soft": SOFT, "tail": TAIL, "least": LEAST, "year": YEAR}
+
+
+def fields_of(value: DataclassInstance) -> dict[str, Any]:
+    """Return the fields of a dataclass's value by name."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from gramian.landmarks.pivoting import pivoted_cholesky, pivoted_qr, proposed_ro
 from gramian.landmarks.routing import CenterPartition, shift_rows
 
 #: The name of a rule, or the points themselves.
-Landmarks: TypeAlias = "str | Array"
+Landmarks: TypeAlias = str | Array
 
 #: Rules that average rows; the other rules pick rows, most of them by kernel values.
 AVERAGED = ("kmeans", "weighted-kmeans")

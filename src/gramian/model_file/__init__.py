@@ -15,12 +15,11 @@ from gramian._files import as_path
 from gramian._typing import Array
 from gramian.exceptions import MESSAGE, InputError, ModelFileError, printable, shortened
 from gramian.model_file.container import CURE, read_container, read_header, write_container
-from gramian.model_file.estimators import is_known
-from gramian.model_file.records import PartRecords
-from gramian.model_file.steps import check_chain, read_step, write_step
-from gramian.model_file.values import AllowedBytes
+from gramian.model_file.parts import KNOWN
+from gramian.model_file.records import AllowedBytes, PartRecords
+from gramian.model_file.steps import check_chain, check_step
 
-FORMAT, VERSION = "gramian-model", 2
+FORMAT, VERSION = "gramian-model", 3
 
 
 def save(
@@ -67,11 +66,19 @@ def save(
     """
     file = as_path(path)
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
-    estimator = _estimator_of(model)
+    *before, (_, estimator) = steps
+    if KNOWN.get(type(estimator).__name__) is not type(estimator):
+        got = " → ".join(type(step).__name__ for _, step in steps)
+        raise InputError(
+            f"the model is {'a Pipeline of ' if isinstance(model, Pipeline) else ''}{got}; expected an "
+            "estimator of gramian, or a Pipeline that ends in one of these. Save other models with pickle."
+        )
     check_is_fitted(estimator)
     kept = {} if notes is None else dict(notes)
     if not all(isinstance(text, str) for pair in kept.items() for text in pair):
         raise InputError(f"notes={notes!r} must map texts to texts.")
+    for name, step in before:
+        check_step(f"the step {name!r}", step)
     arrays: dict[str, Array] = {}
     values = PartRecords(arrays)
     header: dict[str, Any] = {
@@ -82,10 +89,8 @@ def save(
         "estimator": values.write_model(estimator),
     }
     if isinstance(model, Pipeline):
-        header["pipeline"] = {
-            "steps": [name for name, _ in steps],
-            "before": [write_step(f"the step {name!r}", step, values) for name, step in steps[:-1]],
-        }
+        names = [name for name, _ in steps]
+        header["pipeline"] = {"steps": names, "before": [values.write(name, step) for name, step in before]}
     write_container(file, header, arrays)
 
 
@@ -140,28 +145,11 @@ def _library_version() -> str:
         return "unknown"
 
 
-# ---- what a model is ---------------------------------------------------------------------------
-
-
-def _estimator_of(model: BaseEstimator) -> BaseEstimator:
-    """Return the model itself, or the last step of a pipeline."""
-    steps = model.steps if isinstance(model, Pipeline) else [("", model)]
-    estimator = steps[-1][1]
-    if is_known(estimator):
-        return estimator
-    got = " → ".join(type(step).__name__ for _, step in steps)
-    got = f"a Pipeline of {got}" if isinstance(model, Pipeline) else got
-    raise InputError(
-        f"the model is {got}; expected an estimator of gramian, or a Pipeline that ends in one of these. "
-        "Save other models with pickle."
-    )
-
-
 def _model(header: Mapping[str, Any], values: PartRecords) -> Any:
     estimator = values.read_model(header["estimator"])
     stored = header.get("pipeline")
     if stored is None:
         return estimator
-    before = [read_step(one, values) for one in stored["before"]]
+    before = [values.read(one) for one in stored["before"]]
     check_chain(before, estimator.n_features_in_)
     return Pipeline([*zip(stored["steps"], [*before, estimator], strict=True)])

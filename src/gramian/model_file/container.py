@@ -64,9 +64,8 @@ def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any],
     """
     with _open(path) as archive:
         header = _header(archive, name, version)
-        listed = header.get("arrays")
-        if not isinstance(listed, dict):
-            raise ModelFileError(f"{HEADER} lists no arrays. {CURE}")
+        listed: Any = header.get("arrays")
+        require(isinstance(listed, dict), f"{HEADER} lists no arrays")
         _check_members(archive, set(map(_member, listed)) | {HEADER})
         size = max(path.stat().st_size, LEAST_ROOM)
         return header, {key: _array(archive, key, expected, size) for key, expected in listed.items()}
@@ -74,6 +73,12 @@ def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any],
 
 #: Advice for a damaged file, as part of error messages.
 CURE = "The file is damaged: copy it again, or save the model again."
+
+
+def require(holds: bool, text: str) -> None:
+    """Raise with a text and that advice unless a condition holds."""
+    if not holds:
+        raise ModelFileError(f"{text}. {CURE}")
 
 
 def extent(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
@@ -106,8 +111,7 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
         with archive:
             # Overlapping members, or a size that is not true, would need more memory than the file has bytes.
             total, size = sum(member.file_size for member in archive.infolist()), path.stat().st_size
-            if total > size:
-                raise ModelFileError(f"its members have {total} bytes, but the file has {size}. {CURE}")
+            require(total <= size, f"its members have {total} bytes, but the file has {size}")
             yield archive
 
 
@@ -118,8 +122,8 @@ def _first_line(error: Exception) -> str:
 def _read(archive: zipfile.ZipFile, member: str) -> bytes:
     """Return a member's bytes; zipfile checks their CRC."""
     info = archive.getinfo(member)
-    if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-        raise ModelFileError(f"the member {member} is compressed; expected stored bytes. {CURE}")
+    plain = info.compress_type == zipfile.ZIP_STORED and info.file_size == info.compress_size
+    require(plain, f"the member {member} is compressed; expected stored bytes")
     try:
         return archive.read(info)
     except _UNREADABLE as error:
@@ -149,32 +153,27 @@ def _header(archive: zipfile.ZipFile, name: str, version: int) -> dict[str, Any]
             f"{HEADER} names the format {found!r}; expected {name!r}. Pass a file that gramian.save wrote."
         )
     number = header.get("version")
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ModelFileError(f"{HEADER} gives the version {number!r}; expected a whole number. {CURE}")
-    if number > version:
+    whole = type(number) is int and number >= 1
+    require(whole, f"{HEADER} gives the version {number!r}; expected a whole number")
+    if number != version:
+        cure = "Train the model again and save it, or load it with the old gramian."
+        cure = "Upgrade it: pip install --upgrade gramian." if number > version else cure
         raise ModelFileError(
             f"the file has version {number}, written by gramian {header.get('library')}; this gramian reads "
-            f"version {version}. Upgrade it: pip install --upgrade gramian."
-        )
-    if number < version:
-        raise ModelFileError(
-            f"the file has version {number}, written by gramian {header.get('library')}; this gramian reads "
-            f"version {version}. Train the model again and save it, or load it with the old gramian."
+            f"version {version}. {cure}"
         )
     notes = header.setdefault("notes", {})
-    if not isinstance(notes, dict) or not all(isinstance(text, str) for text in notes.values()):
-        raise ModelFileError(f"its notes are not texts by name. {CURE}")
+    texts = isinstance(notes, dict) and all(isinstance(text, str) for text in notes.values())
+    require(texts, "its notes are not texts by name")
     return header
 
 
 def _check_members(archive: zipfile.ZipFile, expected: set[str]) -> None:
     stored = archive.namelist()
     lacking, extra = sorted(expected - set(stored)), sorted(set(stored) - expected)
-    if lacking:
-        raise ModelFileError(f"the member {lacking[0]} is missing. {CURE}")
-    if extra or len(stored) > len(expected):
-        found = extra or sorted(name for name in expected if stored.count(name) > 1)
-        raise ModelFileError(f"the archive has a member {found[0]} that {HEADER} does not list once. {CURE}")
+    require(not lacking, f"the member {''.join(lacking[:1])} is missing")
+    extra += sorted(name for name in expected if stored.count(name) > 1)
+    require(not extra, f"the archive has a member {''.join(extra[:1])} that {HEADER} does not list once")
 
 
 def _array(archive: zipfile.ZipFile, name: str, expected: Mapping[str, Any], most: int) -> Array:
@@ -199,28 +198,20 @@ def _array(archive: zipfile.ZipFile, name: str, expected: Mapping[str, Any], mos
             f"the array {name!r} holds {kind}; expected numbers or text. A gramian model holds no objects, "
             "which could run code when read: do not trust this file."
         )
-    if found != shape or kind.str != dtype or transposed:
-        raise ModelFileError(
-            f"the array {name!r} has shape {found} and dtype {kind.str}; expected {shape} and {dtype}. {CURE}"
-        )
-    if min(shape, default=0) < 0 or extent(shape, kind) > most:
-        raise ModelFileError(
-            f"the array {name!r} has shape {shape} and dtype {kind.str}, which is more than the file can "
-            f"hold. {CURE}"
-        )
-    count = math.prod(shape)
-    if count * kind.itemsize != len(data) - stream.tell():
-        found_bytes = len(data) - stream.tell()
-        raise ModelFileError(
-            f"the array {name!r} has {found_bytes} bytes; expected {count * kind.itemsize}. {CURE}"
-        )
+    what = f"the array {name!r} has"
+    same = found == shape and kind.str == dtype and not transposed
+    require(same, f"{what} shape {found} and dtype {kind.str}; expected {shape} and {dtype}")
+    held = min(shape, default=0) >= 0 and extent(shape, kind) <= most
+    require(held, f"{what} shape {shape} and dtype {kind.str}, which is more than the file can hold")
+    count, left = math.prod(shape), len(data) - stream.tell()
+    require(count * kind.itemsize == left, f"{what} {left} bytes; expected {count * kind.itemsize}")
     # The zip's checksum verifies the content; the listed one also verifies that it has the right name.
-    checksum = archive.getinfo(_member(name)).CRC
-    if expected.get("crc32") != checksum:
-        raise ModelFileError(
-            f"the array {name!r} has the checksum {checksum}; {HEADER} lists {expected.get('crc32')}: its "
-            f"member was replaced, or swapped with another one. {CURE}"
-        )
+    checksum, own = expected.get("crc32"), archive.getinfo(_member(name)).CRC
+    require(
+        checksum == own,
+        f"{what} the checksum {own}; {HEADER} lists {checksum}: its member was replaced, or swapped with "
+        "another one",
+    )
     if not count:
         return np.empty(shape, kind.newbyteorder("="))
     array = np.frombuffer(data, kind, count, stream.tell()).reshape(shape)
