@@ -6,7 +6,7 @@ The type of each column is checked before anything is converted, so that an erro
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
@@ -79,12 +79,6 @@ def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str,
         finally:
             if writer is not None:
                 writer.close()
-
-
-def join_tables(tables: Iterable[Any]) -> Any:
-    """Return tables with the same columns as one table."""
-    found = list(tables)
-    return found[0] if len(found) == 1 else pyarrow_package().concat_tables(found)
 
 
 def select(
