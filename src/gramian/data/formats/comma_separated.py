@@ -17,7 +17,6 @@ from gramian.data.formats.csv_dialect import SEPARATORS, Dialect, detect
 from gramian.data.formats.csv_parser import CSVParser, comma_advice, decimal_comma
 from gramian.data.formats.text import TextReader, text_blocks
 from gramian.data.storage import Piece, UnreadableRow, explain_errors, no_rows
-from gramian.data.stored_file import StoredFile
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean, user_level
 
@@ -41,8 +40,7 @@ class CSVStorage(ColumnarStorage):
     together = True
 
     def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
-        self.names = [str(path) for path in paths]
-        self.files = [StoredFile.at(path) for path in paths]
+        super().__init__(paths)
         self.pieces: list[Piece] = []
         self._reader = TextReader()
         self._parsers: list[CSVParser] = []
