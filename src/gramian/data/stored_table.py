@@ -7,7 +7,7 @@ from typing import Any
 from gramian._typing import IntArray
 from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.stored_source import StoredSource
-from gramian.data.tables import ArrowBlock, TableSource
+from gramian.data.tables import TableBlock, TableSource, arrow_cells
 
 
 class StoredTable(TableSource):
@@ -28,9 +28,9 @@ class StoredTable(TableSource):
         #: The targets, if a target was named; read on demand.
         self.target = self._reader.target
 
-    def block(self, where: slice | IntArray) -> ArrowBlock:
+    def block(self, where: slice | IntArray) -> TableBlock:
         """Return consecutive rows, or the rows with these numbers."""
-        return ArrowBlock(self.columns(where))
+        return TableBlock(self.columns(where).columns, arrow_cells)
 
     def columns(self, where: slice | IntArray) -> Any:
         """Return rows as an Arrow table."""
