@@ -204,7 +204,7 @@ class TestOnCollections:
             return first_two
 
         with pytest.MonkeyPatch.context() as patch:
-            from gramian.data import distributed_rows
+            from gramian.engine_dask import rows as distributed_rows
 
             patch.setattr(distributed_rows, "ROUND_TASKS", 1)
             patch.setattr(distributed_rows, "TASK_ROWS", 1)
@@ -373,7 +373,7 @@ def test_progress_comes_with_each_part(client, rows, tmp_path):
 
     source = DaskEngine(client).rows(da.from_array(rows[0], chunks=500))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gramian.data.distributed_rows.TASK_ROWS", 1)
+        patch.setattr("gramian.engine_dask.rows.TASK_ROWS", 1)
         assert [*source.rounds(count, sum, progress=progress)] == [(N, N)]
     assert sum(seen) == N
     assert len(seen) > 1
@@ -385,7 +385,7 @@ def test_a_round_holds_one_total_for_each_thread(client, rows):
 
     source = DaskEngine(client).rows(da.from_array(rows[0], chunks=500))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gramian.data.distributed_rows.TASK_ROWS", 1)
+        patch.setattr("gramian.engine_dask.rows.TASK_ROWS", 1)
         ((_, found),) = source.rounds(append, lambda totals: [one for total in totals for one in total])
     assert [k for _, k in found] == [500] * 8
     assert sum(begun for begun, _ in found) == 2
@@ -411,7 +411,7 @@ def waits_no_longer(monkeypatch):
     """Let each look at the engine's clock take longer than it waits for workers."""
     looks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: 2.0 * HANG * next(looks), sleep=time.sleep)
-    monkeypatch.setattr("gramian.engine_dask.time", clock)
+    monkeypatch.setattr("gramian.engine_dask.cluster.time", clock)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.prefetch import read_ahead
-from gramian.data.values import overflow, too_large
+from gramian.data.values import refuse_not_finite, refuse_overflow
 from gramian.exceptions import InputError
 
 #: Types of numbers that are read unchanged; others are converted when a source is made.
@@ -110,19 +110,8 @@ class ArraySource:
     def _checked(self, rows: Array, numbers: Sequence[int] | IntArray) -> Array:
         """Return rows, or raise for the first bad one; ``numbers`` are their row numbers in the source."""
         if self._check:
-            finite = np.isfinite(rows).all(axis=1)
-            if not finite.all():
-                raise InputError(
-                    f"X contains NaN or infinity in row {int(numbers[int(finite.argmin())])}. "
-                    "Drop such rows or fill them in first."
-                )
-            found = too_large(rows)
-            if found is not None:
-                raise overflow(
-                    float(rows[found]),
-                    f"row {int(numbers[found[0]])}, column {found[1]} (from 0)",
-                    rows.dtype,
-                )
+            refuse_not_finite(rows, lambda row: f"row {int(numbers[row])}")
+            refuse_overflow(rows, number=lambda row: int(numbers[row]))
         return rows
 
 

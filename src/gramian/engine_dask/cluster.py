@@ -1,7 +1,7 @@
 """Fits and predictions on a Dask cluster. The only file that imports dask and distributed.
 
 Rows stay where they are: work goes to each partition, and its results (the sums of a fit, whose size does not
-grow with the number of rows) are added up in a tree (:mod:`gramian.data.distributed_rows`). If a worker dies,
+grow with the number of rows) are added up in a tree (:mod:`gramian.engine_dask.rows`). If a worker dies,
 Dask repeats its part of the tree.
 """
 
@@ -22,12 +22,11 @@ from numpy.typing import DTypeLike
 from gramian._budget import parse_bytes
 from gramian._tiles import row_slices
 from gramian._typing import Array, RowsLike
-from gramian.data import part_work
-from gramian.data.distributed import LostDataError, Partitioned, Progress
-from gramian.data.distributed_rows import TaskColumn, TaskRows
+from gramian.data.distributed import Partitioned, Progress
 from gramian.data.formats.frames import text_names
-from gramian.data.scattered_rows import LEAST_ROWS, ScatteredRows
 from gramian.data.source import ArraySource, RowSource
+from gramian.engine_dask import part_work
+from gramian.engine_dask.rows import LEAST_ROWS, LostDataError, ScatteredRows, TaskColumn, TaskRows
 from gramian.exceptions import ClusterError, InputError, MissingPackageError
 from gramian.kernels.precomputed import StoredRows
 
