@@ -411,7 +411,7 @@ def waits_no_longer(monkeypatch):
     """Let each look at the engine's clock take longer than it waits for workers."""
     looks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: 2.0 * HANG * next(looks), sleep=time.sleep)
-    monkeypatch.setattr("gramian.engine_dask.cluster.time", clock)
+    monkeypatch.setattr("gramian.engine_dask.tasks.time", clock)
 
 
 @pytest.mark.slow

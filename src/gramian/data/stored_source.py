@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Array, IntArray, Rows
+from gramian._typing import Array, IntArray, Rows, RowsLike
 from gramian.data.arrow import pyarrow_package
 from gramian.data.column import StoredColumn
 from gramian.data.storage import Piece, Storage, Target, explain_errors, no_rows
@@ -170,7 +170,7 @@ class StoredSource:
             out[at if order is None else order[at]] = self._part(k, inner, what)
         return out
 
-    def _spans(self, numbers: Any) -> Iterator[tuple[int, slice, Any]]:
+    def _spans(self, numbers: range | IntArray) -> Iterator[tuple[int, slice, Any]]:
         """Yield the pieces that hold some of these ascending rows, their places there, and in the piece."""
         if isinstance(numbers, range):
             bounds = np.clip(self._starts - numbers.start, 0, len(numbers))
@@ -179,8 +179,10 @@ class StoredSource:
         for k in np.flatnonzero(np.diff(bounds)).tolist():
             at, first = slice(*bounds[k : k + 2].tolist()), int(self._starts[k])
             found = numbers[at]
-            consecutive = isinstance(numbers, range)
-            yield k, at, slice(found.start - first, found.stop - first) if consecutive else found - first
+            if isinstance(found, range):
+                yield k, at, slice(found.start - first, found.stop - first)
+            else:
+                yield k, at, found - first
 
     def _part(self, k: int, where: slice | IntArray, what: str) -> Any:
         """Return some rows (or targets) of a piece, checked, numbered without the rows left out."""
@@ -235,7 +237,7 @@ class StoredSource:
                     self._keep_targets(k, labels)
             return values if what == "rows" else labels
 
-    def _keep_rows(self, k: int, rows: Any) -> None:
+    def _keep_rows(self, k: int, rows: RowsLike) -> None:
         if isinstance(rows, np.ndarray):
             rows.flags.writeable = False
         kept = self._kept["rows"]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,9 @@ from gramian.data.formats.frames import column_labels, frame_kind, opened_frame,
 from gramian.data.formats.records import Records
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import InputError
+
+if TYPE_CHECKING:
+    from gramian.data.arrow import Column
 
 #: Numbers in a block (a few megabytes), and its smallest and largest number of rows. Chosen by hand.
 BLOCK_NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 20, 64, 1 << 14
@@ -201,7 +204,7 @@ def _polars_cells(series: Any, column: str, as_category: bool) -> Cells:
     return cells_of(_listed(series.to_list()), column, as_category)
 
 
-def arrow_cells(found: Any, column: str, as_category: bool) -> Cells:
+def arrow_cells(found: Column, column: str, as_category: bool) -> Cells:
     """Return the cells of a column of Arrow."""
     if hasattr(found, "combine_chunks"):
         found = found.combine_chunks()

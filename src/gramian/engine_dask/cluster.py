@@ -1,4 +1,4 @@
-"""Fits and predictions on a Dask cluster. The only file that imports dask and distributed.
+"""Fits and predictions on a Dask cluster: its collections as rows and targets.
 
 Rows stay where they are: work goes to each partition, and its results (the sums of a fit, whose size does not
 grow with the number of rows) are added up in a tree (:mod:`gramian.engine_dask.rows`). If a worker dies,
@@ -7,46 +7,28 @@ Dask repeats its part of the tree.
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
-from uuid import uuid4
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import dask
+import dask.array as da
+import distributed
 import numpy as np
 import scipy.sparse as sp
+from dask.delayed import delayed
 from numpy.typing import DTypeLike
 
-from gramian._budget import parse_bytes
 from gramian._tiles import row_slices
 from gramian._typing import Array, RowsLike
-from gramian.data.distributed import Partitioned, Progress
+from gramian.data.distributed import Partitioned
 from gramian.data.formats.frames import text_names
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine_dask import part_work
-from gramian.engine_dask.rows import LEAST_ROWS, LostDataError, ScatteredRows, TaskColumn, TaskRows
-from gramian.exceptions import ClusterError, InputError, MissingPackageError
+from gramian.engine_dask.rows import ScatteredRows, TaskColumn, TaskRows
+from gramian.engine_dask.tasks import ClusterTasks
+from gramian.exceptions import InputError
 from gramian.kernels.precomputed import StoredRows
-
-try:
-    import dask
-    import dask.array as da
-    import distributed
-    from dask.delayed import delayed
-    from dask.system import CPU_COUNT
-    from distributed.client import FutureCancelledError
-    from distributed.scheduler import KilledWorker
-except ImportError as error:
-    raise MissingPackageError(
-        f"Dask is needed for clusters ({error}). Install it with: pip install 'gramian[dask]'"
-    ) from None
-
-Result = TypeVar("Result")
-
-#: Seconds between checks for whether the cluster is reachable. Chosen by hand.
-POLL = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +91,8 @@ class DaskEngine:
         if sum(lengths) == 0:
             raise InputError("X has no rows. Check how it was selected.")
         starts = np.cumsum([0, *lengths])
-        as_rows = self.task(part_work.as_rows)
-        return TaskRows(self._bound, [as_rows(p, int(a)) for p, a in zip(parts, starts)], lengths, header)
+        as_rows = self._tasks.task(part_work.as_rows)
+        return TaskRows(self._tasks, [as_rows(p, int(a)) for p, a in zip(parts, starts)], lengths, header)
 
     def column(self, y: Any, *, flat: bool = True) -> Any:
         """Return a Dask array, series or frame of values as a stored column; others unchanged.
@@ -124,9 +106,9 @@ class DaskEngine:
         parts = _parts(y)
         lengths = self._lengths(y, parts)
         flat = flat and tail == (1,)
-        read = self.task(part_work.as_flat if flat else part_work.as_values)
+        read = self._tasks.task(part_work.as_flat if flat else part_work.as_values)
         kind = part_work.as_values(y._meta).dtype
-        return TaskColumn(self._bound, [read(p) for p in parts], lengths, () if flat else tail, kind)
+        return TaskColumn(self._tasks, [read(p) for p in parts], lengths, () if flat else tail, kind)
 
     def header(self, X: Any) -> ArraySource:
         """Return a source with the collection's columns and no rows; raise if columns are not numbers."""
@@ -153,20 +135,16 @@ class DaskEngine:
         if self.current is None:
             raise InputError("there is no Dask client. Pass engine=DaskEngine(client) with a connected one.")
         if not self.shared_files or isinstance(source, ArraySource) or sp.issparse(source.rows(slice(0, 1))):
-            return ScatteredRows(self._bound, source)
+            return ScatteredRows(self._tasks, source)
         n, d = source.shape
-        cuts = list(row_slices(n, self.part_rows(d * source.dtype.itemsize)))
+        cuts = list(row_slices(n, self._tasks.part_rows(d * source.dtype.itemsize)))
         opened = delayed(source, pure=False, traverse=False)
-        read = self.task(part_work.read)
+        read = self._tasks.task(part_work.read)
         rows = TaskRows(
-            self._bound, [read(opened, c) for c in cuts], [c.stop - c.start for c in cuts], source
+            self._tasks, [read(opened, c) for c in cuts], [c.stop - c.start for c in cuts], source
         )
         rows.opened_there = True
         return rows
-
-    def part_rows(self, row_bytes: int) -> int:
-        """Return the number of rows of one task if rows are not partitioned."""
-        return max(LEAST_ROWS, parse_bytes(self.part_bytes) // max(1, row_bytes))
 
     def lazily(self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Return the Dask array of ``work(rows)`` over a collection's parts; nothing is computed.
@@ -178,7 +156,7 @@ class DaskEngine:
             X = X.to_dask_array()
         elif X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
-        there = delayed(work, pure=False, traverse=False) if self.client is None else self.sent(work)
+        there = delayed(work, pure=False, traverse=False) if self.client is None else self._tasks.sent(work)
         layout = {"chunks": (X.chunks[0], *((k,) for k in shape)), "drop_axis": () if shape else 1}
         empty = np.empty((0, *shape), dtype)
         return X.map_blocks(
@@ -196,165 +174,22 @@ class DaskEngine:
             return None
 
     @property
-    def _bound(self) -> DaskEngine:
-        """The engine with its current client: if that is closed, a fit must not go on elsewhere."""
-        return replace(self, client=self.current)
-
-    @property
-    def n_threads(self) -> int:
-        """Number of threads of all workers."""
-        client = self.current
-        if client is None:
-            return int(CPU_COUNT)
-        return max(1, sum(self._asked(client.nthreads).values()))
-
-    def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that makes a task from a call of ``function``."""
-        made: Callable[..., Any] = delayed(function, pure=False)
-        return made
-
-    def recut(
-        self,
-        parts: Sequence[Any],
-        lengths: Sequence[int],
-        wanted: Sequence[int],
-        tail: tuple[int, ...],
-        kind: np.dtype[Any],
-    ) -> list[Any]:
-        """Return values in parts of the given lengths; they arrive in parts of shape ``(length, *tail)``."""
-        blocks = [da.from_delayed(part, (k, *tail), dtype=kind) for part, k in zip(parts, lengths)]
-        chunks = (tuple(wanted), *((k,) for k in tail))
-        return list(da.concatenate(blocks).rechunk(chunks).to_delayed().ravel())
-
-    def sent(self, value: object) -> Any:
-        """Return a reference to a value that every worker now has."""
-        client = self.current
-        if client is None:
-            return delayed(value, pure=False, traverse=False)
-        while True:
-            self._await_workers(client)
-            try:
-                return self._asked(
-                    lambda: client.scatter(value, broadcast=True, hash=False, timeout=self.timeout)
-                )
-            except ValueError as error:  # "Can not use replicate to delete data": there is no worker
-                if self._asked(client.nthreads):
-                    raise _gone_error(f"its workers are closing: {error}") from error
-
-    def _await_workers(self, client: Any) -> None:
-        """Wait until there is a worker. Raises ``ClusterError`` after ``timeout``."""
-        seen = time.monotonic()
-        while not self._asked(client.nthreads):
-            if time.monotonic() - seen > self.timeout:
-                raise _gone_error(f"no worker for {self.timeout:g} s")
-            time.sleep(POLL)
-
-    @contextmanager
-    def telling(self, progress: Progress | None) -> Iterator[Progress | None]:
-        """Yield a function that tasks call with numbers; ``progress`` is then called with them here.
-
-        Yields None if there is no client. The numbers arrive as scheduler events, on a thread of the client.
-        """
-        client = self.current
-        if client is None or progress is None:
-            yield None
-            return
-        topic = f"gramian-{uuid4().hex}"
-        self._asked(lambda: client.subscribe_topic(topic, lambda event: progress(event[1])))
-        try:
-            yield _Tell(topic)
-        finally:
-            if client.status == "running":
-                self._asked(lambda: client.unsubscribe_topic(topic))
-
-    def submitted(self, function: Callable[..., Any], *arguments: object) -> Any:
-        """Return the future of a call on a worker, with its arguments sent there."""
-        with _large_graphs():
-            return self._asked(lambda: self.current.submit(function, *arguments, pure=False))
-
-    def results(self, tasks: Sequence[Any]) -> Iterator[Any]:
-        """Yield the results of tasks in order; results not yet asked for stay where they were made."""
-        client = self.current
-        if client is None:
-            yield from dask.compute(*tasks)
-            return
-        with _large_graphs():
-            futures = deque(self._asked(lambda: client.compute(list(tasks))))
-        while futures:
-            yield self.waited(futures.popleft())
-
-    def waited(self, future: Any) -> Any:
-        """Wait for a result. Raises ``ClusterError`` if scheduler or workers have gone."""
-        client, seen = future.client, time.monotonic()
-        while True:
-            try:
-                if future.done():
-                    # Each call sends the result again; one that gives up early leaves its copy.
-                    return future.result(timeout=self.timeout)
-                with client.as_current():  # without it, the wait asks the default client
-                    distributed.wait(future, timeout=POLL)
-                continue
-            except FutureCancelledError as error:
-                if client.status != "running":
-                    raise _gone_error("the connection to the scheduler is lost") from error
-                raise LostDataError(str(error)) from error
-            except KilledWorker as error:
-                raise ClusterError(
-                    f"a task has ended several workers ({error}). They may be short of memory: give them "
-                    "more, or make partitions smaller."
-                ) from error
-            except TimeoutError:
-                if future.status == "error":  # the task itself failed
-                    raise
-            if self._asked(client.nthreads):
-                seen = time.monotonic()
-            elif time.monotonic() - seen > self.timeout:
-                raise _gone_error(f"no worker for {self.timeout:g} s")
-
-    def _asked(self, question: Callable[[], Result]) -> Result:
-        """Return the cluster's answer; raise ``ClusterError`` if there is none."""
-        client = self.current
-        if client is None or client.status != "running":  # else the call would wait for a new connection
-            raise _gone_error("the client is not connected")
-        try:
-            return question()
-        except (OSError, TimeoutError, FutureCancelledError, RuntimeError) as error:
-            raise _gone_error(f"{type(error).__name__}: {error}") from error
+    def _tasks(self) -> ClusterTasks:
+        """The tasks of the current client: if that is closed, a fit must not go on elsewhere."""
+        return ClusterTasks(self.current, self.part_bytes, self.timeout)
 
     def _lengths(self, X: RowsLike, parts: Sequence[Any]) -> list[int]:
         """Return the number of rows of each part; frames and unknown chunks need a pass over the data."""
         known = getattr(X, "chunks", None)
         if known is not None and not np.isnan(known[0]).any():
             return [int(k) for k in known[0]]
-        length = self.task(len)
-        return [int(k) for k in self.results([length(p) for p in parts])]
-
-
-@dataclass(frozen=True)
-class _Tell:
-    """Function that sends a number to a client from within a task: see :meth:`DaskEngine.telling`."""
-
-    topic: str
-
-    def __call__(self, number: int) -> None:
-        distributed.get_worker().log_event(self.topic, number)
+        length = self._tasks.task(len)
+        return [int(k) for k in self._tasks.results([length(p) for p in parts])]
 
 
 def engine() -> DaskEngine:
     """Return the engine of the current client, for collections passed without an engine."""
     return DaskEngine()
-
-
-def _gone_error(why: str) -> ClusterError:
-    return ClusterError(
-        f"the Dask cluster has gone ({why}). The estimator is as it was before; start scheduler and workers, "
-        "connect a new client and fit again."
-    )
-
-
-def _large_graphs() -> Any:
-    """Return a context without Dask's warning about large graphs: these rows are meant to be sent."""
-    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
 
 
 def _check_kind(name: str, X: RowsLike) -> None:

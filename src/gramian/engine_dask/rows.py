@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import pairwise
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -18,10 +18,8 @@ from gramian.data.column import StoredColumn
 from gramian.data.distributed import Partitioned, Progress
 from gramian.data.source import RowSource
 from gramian.engine_dask import part_work
+from gramian.engine_dask.tasks import LEAST_ROWS, ClusterTasks, LostDataError
 from gramian.exceptions import ClusterError
-
-if TYPE_CHECKING:
-    from gramian.engine_dask.cluster import DaskEngine
 
 Result = TypeVar("Result")
 
@@ -33,17 +31,12 @@ TASK_ROWS = 65_536
 #: Smallest number of tasks per thread in a round, and largest number of rounds in a pass. After each round
 #: its sums come to the client. Chosen by hand.
 ROUND_TASKS, ROUNDS = 4, 20
-#: Smallest number of rows of a part, and number of parts for each thread if there are enough rows.
-#: Both chosen by hand.
-LEAST_ROWS, PARTS = 1024, 4
+#: Number of parts that are sent for each thread, if there are enough rows. Chosen by hand.
+PARTS = 4
 #: Rows at the start that are kept, because plans read them several times. Chosen by hand.
 HEAD_ROWS = 1024
 #: Number of attempts at work when all copies of the data sent for it are lost. Chosen by hand.
 ATTEMPTS = 3
-
-
-class LostDataError(Exception):
-    """Raised if the data sent for the work are lost with their machines, but other machines are available."""
 
 
 def once_more(lost: int, error: LostDataError) -> int:
@@ -94,7 +87,7 @@ class TaskParts(Partitioned):
 
     def __init__(
         self,
-        cluster: DaskEngine,
+        cluster: ClusterTasks,
         parts: Sequence[Any],
         lengths: Sequence[int],
         tail: tuple[int, ...],
@@ -256,7 +249,7 @@ class TaskRows(TaskParts):
     """Rows that tasks compute, with width and column names from ``like``."""
 
     def __init__(
-        self, cluster: DaskEngine, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
+        self, cluster: ClusterTasks, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
     ) -> None:
         super().__init__(cluster, parts, lengths, (like.shape[1],), like.dtype)
         self.feature_names = getattr(like, "feature_names", None)
@@ -294,7 +287,7 @@ class ScatteredRows(Partitioned):
     Results come back part by part, in the order of the rows.
     """
 
-    def __init__(self, cluster: DaskEngine, source: RowSource) -> None:
+    def __init__(self, cluster: ClusterTasks, source: RowSource) -> None:
         self.cluster, self.source = cluster, source
         self.shape, self.dtype = source.shape, source.dtype
         self.rows, self.take = source.rows, source.take
