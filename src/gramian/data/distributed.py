@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -101,12 +101,14 @@ def is_elsewhere(X: object) -> bool:
     return type(X).__module__.partition(".")[0] in READERS
 
 
-def refuse_elsewhere(X: object, model: str) -> NoReturn:
+def refuse_elsewhere(X: object, model: str) -> None:
     """Raise for a collection given to a model that works on this machine."""
-    raise InputError(
-        f"X is a {type(X).__name__} of Dask, which {model} would have to read as a whole. Pass X.compute(), "
-        "or use a model that works on the cluster: gramian.KernelRidge or gramian.KernelRidgeClassifier."
-    )
+    if is_elsewhere(X):
+        raise InputError(
+            f"X is a {type(X).__name__} of Dask, which {model} would have to read as a whole. Pass "
+            "X.compute(), or use a model that works on the cluster: gramian.KernelRidge or "
+            "gramian.KernelRidgeClassifier."
+        )
 
 
 def cluster_of(X: RowsLike | None, engine: Cluster | None) -> Cluster | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,7 +11,6 @@ import scipy.sparse as sp
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
-from gramian.data.prefetch import read_ahead
 from gramian.data.values import refuse_not_finite, refuse_overflow
 from gramian.exceptions import InputError
 
@@ -18,6 +18,8 @@ from gramian.exceptions import InputError
 KEPT = (np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16, np.int32, np.int64)
 #: Rows of a memmap that are gathered at a time, so that the intermediate copy stays small. Chosen by hand.
 TAKE_ROWS = 4096
+#: One byte in each page of this many bytes is read, which loads a mapped file's pages into memory.
+PAGE = 4096
 
 
 @runtime_checkable
@@ -147,3 +149,32 @@ def sample_rows(source: RowSource, size: int, rng: np.random.Generator) -> tuple
         return source.rows(slice(0, n)), np.arange(n)
     indices = np.sort(rng.choice(n, size, replace=False))
     return source.take(indices), indices
+
+
+def read_ahead(read: Callable[[slice], Rows], slices: Iterable[slice]) -> Iterator[tuple[slice, Rows]]:
+    """Yield ``(where, read(where))`` in order; the next block is read while the caller works on this one.
+
+    An error from ``read`` is raised here, at its block. The thread ends with the iterator, even if the
+    caller stops early: closing the iterator waits for the block that is being read.
+    """
+    todo = iter(slices)
+    with ThreadPoolExecutor(1, thread_name_prefix="gramian-read") as thread:
+        where = next(todo, None)
+        block: Future[Rows] | None = None if where is None else thread.submit(_read, read, where)
+        try:
+            while where is not None and block is not None:
+                rows = block.result()
+                here, where = where, next(todo, None)
+                block = None if where is None else thread.submit(_read, read, where)
+                yield here, rows
+        finally:
+            if block is not None:
+                block.cancel()
+
+
+def _read(read: Callable[[slice], Rows], where: slice) -> Rows:
+    rows = read(where)
+    if isinstance(rows, np.ndarray) and isinstance(rows.base, np.memmap) and rows.flags.c_contiguous:
+        # A view of a mapped file has not been read yet; a sum over one byte of each page reads it.
+        rows.reshape(-1).view(np.uint8)[::PAGE].sum()
+    return rows

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from gramian._typing import Array, IntArray, Rows, RowsLike
 from gramian.data.arrow import TEXT, numbers, plain, value_type
 from gramian.data.cells import AWARE, BOOLEAN, DATE, EMPTY, NUMERIC, Cells, categories, cells_of, without_kind
-from gramian.data.distributed import is_elsewhere, refuse_elsewhere
+from gramian.data.distributed import refuse_elsewhere
 from gramian.data.formats.frames import column_labels, frame_kind, opened_frame, text_names
 from gramian.data.formats.records import Records
 from gramian.data.source import ArraySource, RowSource
@@ -97,8 +97,7 @@ def as_table(X: RowsLike | None) -> TableSource:
         return ArrayTable(np.asarray(X))
     if sp.issparse(X):
         return ArrayTable(ArraySource(X))  # type: ignore[arg-type]
-    if is_elsewhere(X):
-        refuse_elsewhere(X, "a model of tables")
+    refuse_elsewhere(X, "a model of tables")
     if isinstance(X, RowSource):
         labels = getattr(X, "feature_names", None)
         return ArrayTable(X, None if labels is None else text_names(labels))

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,18 +23,6 @@ from gramian.data.storage import (
     refuse_columns,
 )
 from gramian.exceptions import InputError, did_you_mean, listed
-
-
-class StoredArray(Protocol):
-    """An array in a file, or one of NumPy."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def dtype(self) -> Any: ...
-
-    def __getitem__(self, part: slice) -> Any: ...
 
 
 class ArrayStorage(Storage):
@@ -125,7 +113,7 @@ class ArrayStorage(Storage):
             values = values[:, self.places]
         return values, labels
 
-    def part(self, array: StoredArray, part: slice, lane: str) -> Array:
+    def part(self, array: Any, part: slice, lane: str) -> Array:
         """Return a slice of an open array."""
         return array[part] if isinstance(array, np.ndarray) else np.asarray(array[part])
 
@@ -140,7 +128,7 @@ def lookup(name: str, stored: Iterable[str], key: str, role: str) -> None:
         )
 
 
-def _checked_rows(name: str, key: str, X: StoredArray) -> tuple[int, np.dtype[Any]]:
+def _checked_rows(name: str, key: str, X: Array) -> tuple[int, np.dtype[Any]]:
     if len(X.shape) != 2 or not X.shape[1]:
         raise InputError(f"{name}: {key} has shape {tuple(X.shape)}. Store one row a sample, shape (n, d).")
     if kept_dtype(np.dtype(X.dtype)) is None:
@@ -148,9 +136,7 @@ def _checked_rows(name: str, key: str, X: StoredArray) -> tuple[int, np.dtype[An
     return int(X.shape[1]), np.dtype(X.dtype)
 
 
-def _checked_target(
-    name: str, X: StoredArray, y: StoredArray | None
-) -> tuple[np.dtype[Any], int | None] | None:
+def _checked_target(name: str, X: Array, y: Array | None) -> tuple[np.dtype[Any], int | None] | None:
     if y is None:
         return None
     if len(y.shape) not in (1, 2) or y.shape[0] != X.shape[0] or 0 in y.shape[1:]:

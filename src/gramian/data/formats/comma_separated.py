@@ -180,11 +180,9 @@ def _header(name: str, line: bytes, dialect: Dialect) -> tuple[str, ...]:
         raise InputError(f"The first line of {name}: {error.reason}") from None
     if not line.strip(b"\r\n"):
         raise no_rows([name])
-    read = pa.csv.ReadOptions(block_size=len(line) + 1)
     parse = pa.csv.ParseOptions(delimiter=dialect.sep, newlines_in_values=True)
-    buffer = pa.py_buffer(dialect.utf8(line, dialect.skip))
     with explain_errors(name, 0):
-        names = list(pa.csv.read_csv(buffer, read, parse).schema.names)
+        names = list(pa.csv.read_csv(pa.py_buffer(line), dialect.read_options(line), parse).schema.names)
     check_header(name, names)
     return tuple(names)
 

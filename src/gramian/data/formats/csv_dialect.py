@@ -8,10 +8,12 @@ import io
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gramian._typing import Array, IntArray
+from gramian.data.arrow import pyarrow_package
 from gramian.data.formats.text import open_text
 from gramian.data.storage import UnreadableRow
 from gramian.exceptions import InputError, did_you_mean, quoted
@@ -136,16 +138,10 @@ class Dialect:
         first[0] |= quotes[0] == 0
         return _step_through(text, quotes[first])
 
-    def utf8(self, text: bytes, offset: int) -> bytes:
-        """Return whole rows, which begin at a byte of the file, in UTF-8.
-
-        Raises ``UnreadableRow`` with the place of the first bytes that are not in the encoding. UTF-8 itself
-        is not checked here.
-        """
-        if self.encoding == UTF8:
-            return text
-        self.check_encoding(text, offset)
-        return text.decode(self.encoding).encode()
+    def read_options(self, text: bytes, **options: object) -> Any:
+        """Return Arrow's options for reading a text as one block; UTF-8 takes up to three times the bytes."""
+        size = len(text) * (1 if self.encoding == UTF8 else 3) + 1
+        return pyarrow_package().csv.ReadOptions(encoding=self.encoding, block_size=size, **options)
 
     def check_encoding(self, text: bytes, offset: int) -> None:
         """Raise ``UnreadableRow`` with the place of the first bytes that are not in the encoding."""

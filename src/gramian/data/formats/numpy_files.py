@@ -14,7 +14,7 @@ import numpy as np
 
 from gramian._typing import Array
 from gramian.data.file_options import FileOptions
-from gramian.data.formats.arrays import ArrayStorage, StoredArray, lookup
+from gramian.data.formats.arrays import ArrayStorage, lookup
 from gramian.data.storage import Piece, Storage, explain_errors
 from gramian.data.stored_file import StoredFile, find_files
 from gramian.exceptions import InputError
@@ -91,7 +91,7 @@ class NpzStorage(ArrayStorage):
             y = self.y_name(stored.__contains__) or ("y" if "y" in stored else None)
             yield _member(name, archive, self.key), _member(name, archive, y) if y else None
 
-    def part(self, array: StoredArray, part: slice, lane: str) -> Array:
+    def part(self, array: Array | _Packed, part: slice, lane: str) -> Array:
         """Return a slice; a packed array continues where the lane's last slice ended, if it can."""
         if not isinstance(array, _Packed):
             return super().part(array, part, lane)
