@@ -126,15 +126,6 @@ def pandas_index(schema: Schema) -> set[str]:
     return {name for name in metadata.get("index_columns", []) if isinstance(name, str)}
 
 
-def check_header(path: Path | str, names: list[str]) -> None:
-    """Refuse a first line of data taken as names; plain integers are names that pandas gives."""
-    if all(is_number(name) for name in names) and not all(name.strip().isdigit() for name in names):
-        raise InputError(
-            f"The first line of {path} holds numbers ({listed(names)}) where the names of the columns were "
-            "expected. Put a line of names first."
-        )
-
-
 def unusual(kind: DataType) -> bool:
     """Return whether a type has a layout that Arrow itself cannot take rows of: views, run-end encoding."""
     return any(word in str(kind) for word in ("string_view", "binary_view", "run_end_encoded"))

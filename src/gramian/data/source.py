@@ -70,27 +70,15 @@ class ArraySource:
             )
         #: The rows, in memory or mapped from a file. Of the sparse formats only CSR reads rows fast.
         self.array: Rows = X.tocsr() if sp.issparse(X) else X
-        self._check = isinstance(X, np.memmap) and X.dtype.kind == "f"
-
-    @property
-    def reads_ahead(self) -> bool:
-        """Whether ``row_blocks`` reads the next block in a thread; True for data on disk."""
-        return isinstance(self.array, np.memmap)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes to read a row: the mask that finds NaN in a memmap of floats takes a byte for each number."""
-        return self.shape[1] if self._check else 0
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and features."""
-        return int(self.array.shape[0]), int(self.array.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the stored numbers."""
-        return np.dtype(self.array.dtype)
+        #: Number of rows and features.
+        self.shape: tuple[int, int] = int(X.shape[0]), int(X.shape[1])
+        #: Type of the stored numbers.
+        self.dtype: np.dtype[Any] = np.dtype(X.dtype)
+        #: Whether ``row_blocks`` reads the next block in a thread; True for data on disk.
+        self.reads_ahead = isinstance(X, np.memmap)
+        self._check = self.reads_ahead and self.dtype.kind == "f"
+        #: Bytes to read a row: the mask that finds NaN in a memmap of floats takes a byte for each number.
+        self.row_bytes = self.shape[1] if self._check else 0
 
     def rows(self, where: slice) -> Rows:
         """Return consecutive rows: a view, or for a CSR matrix a copy of these rows."""

@@ -63,10 +63,16 @@ class StoredSource:
         self.n_dropped = sum(map(len, self._dropped.values()))
         #: Number of the first row of each piece, and the number of rows.
         self._starts = np.concatenate([[0], np.cumsum(kept)]).astype(np.intp)
-        if not self._starts[-1]:
+        #: Number of rows and features.
+        self.shape = int(self._starts[-1]), self.storage.n_features
+        if not self.shape[0]:
             raise no_rows(self.storage.names, self.n_dropped)
 
     def _reset(self) -> None:
+        #: Type of the stored numbers.
+        self.dtype = self.storage.dtype
+        #: Names of the features, if the format has them.
+        self.feature_names = self.storage.feature_names
         self._kept: dict[str, OrderedDict[int, Any]] = {"rows": OrderedDict(), "targets": OrderedDict()}
         self._kept_bytes = 0
         self._guard = threading.Lock()
@@ -83,21 +89,6 @@ class StoredSource:
     def __repr__(self) -> str:
         shown = listed(list(self.storage.names), 3, show=str)
         return f"<rows of {shown}: shape {self.shape}, {self.dtype}>"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and features."""
-        return int(self._starts[-1]), self.storage.n_features
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the stored numbers."""
-        return self.storage.dtype
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if the format has them."""
-        return self.storage.feature_names
 
     @property
     def target(self) -> StoredTarget | None:

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gramian.data.arrow import check_header, listed, pyarrow_package, select
+from gramian.data.arrow import is_number, pyarrow_package, select
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, same_columns
 from gramian.data.formats.csv_dialect import SEPARATORS, Dialect, detect
@@ -18,7 +18,7 @@ from gramian.data.formats.csv_parser import CSVParser, comma_advice, decimal_com
 from gramian.data.formats.text import TextReader, text_blocks
 from gramian.data.storage import Piece, UnreadableRow, explain_errors, no_rows
 from gramian.engine import Engine
-from gramian.exceptions import InputError, did_you_mean, user_level
+from gramian.exceptions import InputError, did_you_mean, listed, user_level
 
 if TYPE_CHECKING:
     from gramian.data.arrow import DataType, Table
@@ -183,7 +183,12 @@ def _header(name: str, line: bytes, dialect: Dialect) -> tuple[str, ...]:
     parse = pa.csv.ParseOptions(delimiter=dialect.sep, newlines_in_values=True)
     with explain_errors(name, 0):
         names = list(pa.csv.read_csv(pa.py_buffer(line), dialect.read_options(line), parse).schema.names)
-    check_header(name, names)
+    # Plain integers are names that pandas gives.
+    if all(map(is_number, names)) and not all(each.strip().isdigit() for each in names):
+        raise InputError(
+            f"The first line of {name} holds numbers ({listed(names)}) where the names of the columns were "
+            "expected. Put a line of names first."
+        )
     return tuple(names)
 
 
