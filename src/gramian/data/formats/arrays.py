@@ -113,7 +113,7 @@ class ArrayStorage(Storage):
             values = values[:, self.places]
         return values, labels
 
-    def part(self, array: Any, part: slice, lane: str) -> Array:
+    def part(self, array: Array, part: slice, lane: str) -> Array:
         """Return a slice of an open array."""
         return array[part] if isinstance(array, np.ndarray) else np.asarray(array[part])
 

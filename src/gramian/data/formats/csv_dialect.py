@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -138,10 +139,16 @@ class Dialect:
         first[0] |= quotes[0] == 0
         return _step_through(text, quotes[first])
 
-    def read_options(self, text: bytes, **options: object) -> Any:
-        """Return Arrow's options for reading a text as one block; UTF-8 takes up to three times the bytes."""
+    def read_options(self, text: bytes, names: Sequence[str] | None = None) -> Any:
+        """Return Arrow's options to read a text as one block, whose UTF-8 takes up to three times the bytes.
+
+        ``names`` are those of the columns; None: they are in the first row.
+        """
         size = len(text) * (1 if self.encoding == UTF8 else 3) + 1
-        return pyarrow_package().csv.ReadOptions(encoding=self.encoding, block_size=size, **options)
+        # One thread: reading ahead has a thread already, and Arrow numbers the rows only then.
+        return pyarrow_package().csv.ReadOptions(
+            use_threads=False, column_names=names, encoding=self.encoding, block_size=size
+        )
 
     def check_encoding(self, text: bytes, offset: int) -> None:
         """Raise ``UnreadableRow`` with the place of the first bytes that are not in the encoding."""

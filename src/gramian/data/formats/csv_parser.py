@@ -54,8 +54,7 @@ class CSVParser:
         parse = csv.ParseOptions(
             delimiter=self.dialect.sep, newlines_in_values=b'"' in text, invalid_row_handler=note
         )
-        # One thread: reading ahead has a thread already, and Arrow numbers the rows only then.
-        read = self.dialect.read_options(text, use_threads=False, column_names=list(self.header))
+        read = self.dialect.read_options(text, self.header)
         try:
             found = csv.read_csv(pyarrow_package().py_buffer(text), read, parse, convert)
         except ValueError:
