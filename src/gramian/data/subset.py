@@ -9,6 +9,7 @@ from gramian.data.source import RowSource
 class SubsetRows:
     """The rows of ``source`` with these numbers, in this order; nothing is copied until it is read.
 
+    >>> import numpy as np
     >>> from gramian.data.source import ArraySource
     >>> rows = SubsetRows(ArraySource(np.arange(6.0).reshape(3, 2)), np.array([2, 0]))
     >>> rows.shape, rows.rows(slice(0, 1))

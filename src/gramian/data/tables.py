@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ BLOCK_NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 20, 64, 1 << 14
 NAMED = ("interval", "period", "datetime", "timedelta")
 
 
-@dataclass(frozen=True, eq=False)
 class TableBlock:
     """Some rows of a table.
 
@@ -39,9 +38,13 @@ class TableBlock:
     matrix : the rows as one matrix, if all columns are numbers of one type.
     """
 
-    columns: Sequence[Any] | Array
-    convert: Callable[[Any, str, bool], Cells]
-    matrix: Array | None = None
+    def __init__(
+        self,
+        columns: Sequence[Any] | Array,
+        convert: Callable[[Any, str, bool], Cells],
+        matrix: Array | None = None,
+    ) -> None:
+        self.columns, self.convert, self.matrix = columns, convert, matrix
 
     def cells(self, place: int, column: str, as_category: bool) -> Cells:
         """Return the cells of the column at a place of the table; ``column`` is its name for errors.

@@ -35,13 +35,12 @@ class LostDataError(Exception):
     """Raised if the data sent for the work are lost with their machines, but other machines are available."""
 
 
-@dataclass(frozen=True, eq=False)
 class ClusterTasks:
     """The tasks of one client; ``client`` is None for Dask's own scheduler on this machine."""
 
-    client: Any
-    part_bytes: int | str
-    timeout: float
+    def __init__(self, client: distributed.Client | None, part_bytes: int | str, timeout: float) -> None:
+        self.client: Any = client
+        self.part_bytes, self.timeout = part_bytes, timeout
 
     def part_rows(self, row_bytes: int) -> int:
         """Return the number of rows of one task if rows are not partitioned."""
