@@ -32,6 +32,7 @@ import pandas as pd
 from distributed import Client, Future, LocalCluster
 
 from gramian.engine_dask import DaskEngine
+from gramian.engine_dask.tasks import ClusterTasks
 
 # Targets here are any numbers, some of them far from 0.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Pass fit_intercept=True")
@@ -403,7 +404,7 @@ def test_a_result_is_sent_once_however_long_that_takes(client, rows, monkeypatch
 
     monkeypatch.setattr(Future, "result", counted)
     future = client.submit(np.zeros, 100)
-    assert len(DaskEngine(client, timeout=45.0).waited(future)) == 100
+    assert len(ClusterTasks(client, "64MB", timeout=45.0).waited(future)) == 100
     assert asked == [45.0]
 
 
