@@ -32,6 +32,7 @@ import pandas as pd
 from distributed import Client, Future, LocalCluster
 
 from gramian.engine_dask import DaskEngine
+from gramian.engine_dask.tasks import ClusterTasks
 
 # Targets here are any numbers, some of them far from 0.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Pass fit_intercept=True")
@@ -204,7 +205,7 @@ class TestOnCollections:
             return first_two
 
         with pytest.MonkeyPatch.context() as patch:
-            from gramian.data import distributed_rows
+            from gramian.engine_dask import rows as distributed_rows
 
             patch.setattr(distributed_rows, "ROUND_TASKS", 1)
             patch.setattr(distributed_rows, "TASK_ROWS", 1)
@@ -373,7 +374,7 @@ def test_progress_comes_with_each_part(client, rows, tmp_path):
 
     source = DaskEngine(client).rows(da.from_array(rows[0], chunks=500))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gramian.data.distributed_rows.TASK_ROWS", 1)
+        patch.setattr("gramian.engine_dask.rows.TASK_ROWS", 1)
         assert [*source.rounds(count, sum, progress=progress)] == [(N, N)]
     assert sum(seen) == N
     assert len(seen) > 1
@@ -385,7 +386,7 @@ def test_a_round_holds_one_total_for_each_thread(client, rows):
 
     source = DaskEngine(client).rows(da.from_array(rows[0], chunks=500))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gramian.data.distributed_rows.TASK_ROWS", 1)
+        patch.setattr("gramian.engine_dask.rows.TASK_ROWS", 1)
         ((_, found),) = source.rounds(append, lambda totals: [one for total in totals for one in total])
     assert [k for _, k in found] == [500] * 8
     assert sum(begun for begun, _ in found) == 2
@@ -403,7 +404,7 @@ def test_a_result_is_sent_once_however_long_that_takes(client, rows, monkeypatch
 
     monkeypatch.setattr(Future, "result", counted)
     future = client.submit(np.zeros, 100)
-    assert len(DaskEngine(client, timeout=45.0).waited(future)) == 100
+    assert len(ClusterTasks(client, "64MB", timeout=45.0).waited(future)) == 100
     assert asked == [45.0]
 
 
@@ -411,7 +412,7 @@ def waits_no_longer(monkeypatch):
     """Let each look at the engine's clock take longer than it waits for workers."""
     looks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: 2.0 * HANG * next(looks), sleep=time.sleep)
-    monkeypatch.setattr("gramian.engine_dask.time", clock)
+    monkeypatch.setattr("gramian.engine_dask.tasks.time", clock)
 
 
 @pytest.mark.slow

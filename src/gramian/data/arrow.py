@@ -6,7 +6,7 @@ The type of each column is checked before anything is converted, so that an erro
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
@@ -81,12 +81,6 @@ def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str,
                 writer.close()
 
 
-def join_tables(tables: Iterable[Any]) -> Any:
-    """Return tables with the same columns as one table."""
-    found = list(tables)
-    return found[0] if len(found) == 1 else pyarrow_package().concat_tables(found)
-
-
 def select(
     path: Path | str,
     schema: Schema,
@@ -130,15 +124,6 @@ def pandas_index(schema: Schema) -> set[str]:
     """Return the names of the columns that hold pandas row labels, which are not features."""
     metadata = schema.pandas_metadata or {}
     return {name for name in metadata.get("index_columns", []) if isinstance(name, str)}
-
-
-def check_header(path: Path | str, names: list[str]) -> None:
-    """Refuse a first line of data taken as names; plain integers are names that pandas gives."""
-    if all(is_number(name) for name in names) and not all(name.strip().isdigit() for name in names):
-        raise InputError(
-            f"The first line of {path} holds numbers ({listed(names)}) where the names of the columns were "
-            "expected. Put a line of names first."
-        )
 
 
 def unusual(kind: DataType) -> bool:

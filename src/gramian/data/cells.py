@@ -64,7 +64,7 @@ class Cells:
     undeclared: bool = False
 
 
-def cells_of(raw: Array, column: str, *, as_category: bool = False) -> Cells:
+def cells_of(raw: Array, column: str, as_category: bool = False) -> Cells:
     """Return the cells of a one-dimensional array of numbers, booleans, dates, text or objects.
 
     Booleans, numbers and text keep their kind. Objects take the kind of their values, which must all have

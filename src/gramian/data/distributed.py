@@ -8,41 +8,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from gramian._phases import Progress
 from gramian._typing import Array, RowsLike
 from gramian.data.source import RowSource
-from gramian.exceptions import ClusterError, InputError
+from gramian.exceptions import InputError
 
 Result = TypeVar("Result")
 
 #: For each package whose collections are read: the module of gramian whose function ``engine`` reads them.
 READERS = {"dask": "gramian.engine_dask", "dask_expr": "gramian.engine_dask"}
-
-
-#: Number of attempts at work when all copies of the data sent for it are lost. Chosen by hand.
-ATTEMPTS = 3
-
-
-class LostDataError(Exception):
-    """Raised if the data sent for the work are lost with their machines, but other machines are available."""
-
-
-def once_more(lost: int, error: LostDataError) -> int:
-    """Return how often data have been lost so far; raise if that is too often."""
-    if lost + 1 == ATTEMPTS:
-        raise ClusterError(
-            f"workers were lost {ATTEMPTS} times, with all copies of the data that they held ({error}). Read "
-            "their logs, start more, and fit again."
-        ) from error
-    return lost + 1
 
 
 class Partitioned(ABC):
@@ -95,10 +75,6 @@ def _onto(
 class Cluster(Protocol):
     """Machines that hold rows or receive them and run tasks on these: the ``engine`` of an estimator."""
 
-    @property
-    def n_threads(self) -> int:
-        """Number of threads of all workers."""
-
     def rows(self, X: RowsLike | None) -> Any:
         """Return a collection as a row source; anything else unchanged."""
 
@@ -119,49 +95,20 @@ class Cluster(Protocol):
         ``shape`` is the shape of one row's result: () or (outputs,).
         """
 
-    def part_rows(self, row_bytes: int) -> int:
-        """Return the number of rows of one task."""
-
-    def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that makes a task from a call of ``function``."""
-
-    def recut(
-        self,
-        parts: Sequence[Any],
-        lengths: Sequence[int],
-        wanted: Sequence[int],
-        tail: tuple[int, ...],
-        kind: np.dtype[Any],
-    ) -> list[Any]:
-        """Return values in parts of the given lengths; they arrive in parts of shape (length, *tail)."""
-
-    def sent(self, value: object) -> Any:
-        """Return a reference to a value that every worker now has."""
-
-    def submitted(self, function: Callable[..., Any], *arguments: object) -> Any:
-        """Return the future of a call on a worker."""
-
-    def waited(self, future: Any) -> Any:
-        """Return a future's result."""
-
-    def results(self, tasks: Sequence[Any]) -> Iterator[Any]:
-        """Yield the results of tasks in their order."""
-
-    def telling(self, progress: Progress | None) -> AbstractContextManager[Progress | None]:
-        """Yield a function that tasks call with numbers, each of which is passed on to ``progress`` here."""
-
 
 def is_elsewhere(X: object) -> bool:
     """Return whether X is a collection of a package in ``READERS``."""
     return type(X).__module__.partition(".")[0] in READERS
 
 
-def refuse_elsewhere(X: object, model: str) -> NoReturn:
+def refuse_elsewhere(X: object, model: str) -> None:
     """Raise for a collection given to a model that works on this machine."""
-    raise InputError(
-        f"X is a {type(X).__name__} of Dask, which {model} would have to read as a whole. Pass X.compute(), "
-        "or use a model that works on the cluster: gramian.KernelRidge or gramian.KernelRidgeClassifier."
-    )
+    if is_elsewhere(X):
+        raise InputError(
+            f"X is a {type(X).__name__} of Dask, which {model} would have to read as a whole. Pass "
+            "X.compute(), or use a model that works on the cluster: gramian.KernelRidge or "
+            "gramian.KernelRidgeClassifier."
+        )
 
 
 def cluster_of(X: RowsLike | None, engine: Cluster | None) -> Cluster | None:

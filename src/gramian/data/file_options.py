@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from gramian.data.missing import MISSING
+from gramian.exceptions import InputError
 
 REFUSE, ONEHOT, DROP = "refuse", "onehot", "drop"
 #: Keep the columns' stored types, for a table with more than numbers.
@@ -34,15 +35,15 @@ class FileOptions:
     encoding: str | None = None  #: of a CSV file; None: UTF-8
     keep_bytes: float = 0.0  #: bytes of parsed rows that may stay in memory
 
-    @property
-    def of_csv(self) -> str:
-        """What was given and only CSV files have; "" if there is nothing."""
+    def refuse_csv_options(self, what: str) -> None:
+        """Raise if an option was given that only CSV files have; ``what`` says what the data are."""
         given = {
             "the separator of the columns": self.sep,
             "the encoding": self.encoding,
             "columns to read as text": self.text,
         }
-        return next((name for name, value in given.items() if value), "")
+        for name in (name for name, value in given.items() if value):
+            raise InputError(f"{what}, but {name} can be given for CSV files only. Leave it out.")
 
     @property
     def targets(self) -> tuple[str, ...]:

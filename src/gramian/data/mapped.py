@@ -76,7 +76,7 @@ class MappedParts(MappedRows, Partitioned):
 
     def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
         """Yield ``work(part, *values beside it)`` in the order of the parts."""
-        return self.source.map(partial(_mapped_work, self.row_map, work), *beside)
+        return self.source.map(partial(_mapped, self.row_map, work, 0), *beside)
 
     def rounds(
         self,
@@ -87,18 +87,13 @@ class MappedParts(MappedRows, Partitioned):
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) over consecutive rows from ``start`` on."""
-        onto = partial(_mapped_onto, self.row_map, work)
+        onto = partial(_mapped, self.row_map, work, 1)
         return self.source.rounds(onto, combine, *beside, start=start, progress=progress)
 
 
-def _mapped_work(row_map: RowMap, work: Callable[..., Result], rows: Rows, *beside: object) -> Result:
-    return work(row_map.apply(rows), *beside)
-
-
-def _mapped_onto(
-    row_map: RowMap, work: Callable[..., Result], total: Result | None, rows: Rows, *beside: object
-) -> Result:
-    return work(total, row_map.apply(rows), *beside)
+def _mapped(row_map: RowMap, work: Callable[..., Result], place: int, *values: Any) -> Result:
+    """Return the work's result; the value at ``place`` is a part of the rows, which is transformed first."""
+    return work(*values[:place], row_map.apply(values[place]), *values[place + 1 :])
 
 
 def map_rows(source: RowSource, row_map: RowMap) -> RowSource:

@@ -45,9 +45,7 @@ def names_of(X: RowsLike) -> tuple[str, ...] | None:
         return None
     if frame_kind(X) is not None:
         return text_names(column_labels(X))
-    if isinstance(X, Records):
-        return X.names
-    if isinstance(X, TableSource):
+    if isinstance(X, Records | TableSource):
         return X.names
     if isinstance(X, RowSource):
         found = getattr(X, "feature_names", None)

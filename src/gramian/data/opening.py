@@ -100,7 +100,9 @@ def open_data(
     one_of("categorical", categorical, (REFUSE, ONEHOT))
     one_of("nan", nan, (REFUSE, DROP))
     choice = _choice(target, columns, categorical, key, like)
-    given = replace(choice, text=text, missing=_missing(missing, like), sep=sep, encoding=encoding)
+    if missing is None and like is not None:
+        missing = like.storage.settings().get("missing")
+    given = replace(choice, text=text, missing=missing_texts(missing), sep=sep, encoding=encoding)
     storage = open_storage(data, given, like)
     if like is not None and storage.n_features != like.shape[1]:
         raise InputError(
@@ -178,19 +180,6 @@ def _choice(
     )
 
 
-def _missing(given: Sequence[str] | None, like: StoredSource | None) -> tuple[str, ...]:
-    """Return the texts that count as missing: those given, of the earlier source, or the default."""
-    if given is None and like is not None:
-        return tuple(like.storage.settings().get("missing", MISSING))
-    return missing_texts(given)
-
-
-def refuse_csv_options(what: str, choice: FileOptions) -> None:
-    """Raise if an option was given that only CSV files have."""
-    if choice.of_csv:
-        raise InputError(f"{what}, but {choice.of_csv} can be given for CSV files only. Leave it out.")
-
-
 def open_storage(data: Any, choice: FileOptions, like: StoredSource | None = None) -> Storage:
     """Return the storage of files or of a frame, opened by the reader of their format.
 
@@ -200,7 +189,7 @@ def open_storage(data: Any, choice: FileOptions, like: StoredSource | None = Non
     if isinstance(data, Records):
         data = data.as_arrow()
     if frame_kind(data) is not None:
-        refuse_csv_options("A frame has types of its own", choice)
+        choice.refuse_csv_options("A frame has types of its own")
         if choice.key is not None:
             raise InputError("A frame has no arrays to name with key=. Leave it out.")
         return FrameStorage(data, choice)
@@ -222,7 +211,7 @@ def open_storage(data: Any, choice: FileOptions, like: StoredSource | None = Non
     if choice.key is not None and first not in (NPZ, HDF5, ZARR):
         raise InputError(f"{paths[0]} is {first.name}, which has no arrays to name with key=. Leave it out.")
     if first is not CSV:
-        refuse_csv_options(f"{paths[0]} is {first.name}", choice)
+        choice.refuse_csv_options(f"{paths[0]} is {first.name}")
     elif like is not None:
         choice = replace(choice, text=choice.text or like.storage.settings().get("text", ()))
     if choice.missing != MISSING and not first.columns:

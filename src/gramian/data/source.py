@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,14 +11,15 @@ import scipy.sparse as sp
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
-from gramian.data.prefetch import read_ahead
-from gramian.data.values import overflow, too_large
+from gramian.data.values import refuse_not_finite, refuse_overflow
 from gramian.exceptions import InputError
 
 #: Types of numbers that are read unchanged; others are converted when a source is made.
 KEPT = (np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16, np.int32, np.int64)
 #: Rows of a memmap that are gathered at a time, so that the intermediate copy stays small. Chosen by hand.
 TAKE_ROWS = 4096
+#: One byte in each page of this many bytes is read, which loads a mapped file's pages into memory.
+PAGE = 4096
 
 
 @runtime_checkable
@@ -68,27 +70,15 @@ class ArraySource:
             )
         #: The rows, in memory or mapped from a file. Of the sparse formats only CSR reads rows fast.
         self.array: Rows = X.tocsr() if sp.issparse(X) else X
-        self._check = isinstance(X, np.memmap) and X.dtype.kind == "f"
-
-    @property
-    def reads_ahead(self) -> bool:
-        """Whether ``row_blocks`` reads the next block in a thread; True for data on disk."""
-        return isinstance(self.array, np.memmap)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes to read a row: the mask that finds NaN in a memmap of floats takes a byte for each number."""
-        return self.shape[1] if self._check else 0
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and features."""
-        return int(self.array.shape[0]), int(self.array.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the stored numbers."""
-        return np.dtype(self.array.dtype)
+        #: Number of rows and features.
+        self.shape: tuple[int, int] = int(X.shape[0]), int(X.shape[1])
+        #: Type of the stored numbers.
+        self.dtype: np.dtype[Any] = np.dtype(X.dtype)
+        #: Whether ``row_blocks`` reads the next block in a thread; True for data on disk.
+        self.reads_ahead = isinstance(X, np.memmap)
+        self._check = self.reads_ahead and self.dtype.kind == "f"
+        #: Bytes to read a row: the mask that finds NaN in a memmap of floats takes a byte for each number.
+        self.row_bytes = self.shape[1] if self._check else 0
 
     def rows(self, where: slice) -> Rows:
         """Return consecutive rows: a view, or for a CSR matrix a copy of these rows."""
@@ -110,19 +100,8 @@ class ArraySource:
     def _checked(self, rows: Array, numbers: Sequence[int] | IntArray) -> Array:
         """Return rows, or raise for the first bad one; ``numbers`` are their row numbers in the source."""
         if self._check:
-            finite = np.isfinite(rows).all(axis=1)
-            if not finite.all():
-                raise InputError(
-                    f"X contains NaN or infinity in row {int(numbers[int(finite.argmin())])}. "
-                    "Drop such rows or fill them in first."
-                )
-            found = too_large(rows)
-            if found is not None:
-                raise overflow(
-                    float(rows[found]),
-                    f"row {int(numbers[found[0]])}, column {found[1]} (from 0)",
-                    rows.dtype,
-                )
+            refuse_not_finite(rows, lambda row: f"row {int(numbers[row])}")
+            refuse_overflow(rows, number=lambda row: int(numbers[row]))
         return rows
 
 
@@ -158,3 +137,32 @@ def sample_rows(source: RowSource, size: int, rng: np.random.Generator) -> tuple
         return source.rows(slice(0, n)), np.arange(n)
     indices = np.sort(rng.choice(n, size, replace=False))
     return source.take(indices), indices
+
+
+def read_ahead(read: Callable[[slice], Rows], slices: Iterable[slice]) -> Iterator[tuple[slice, Rows]]:
+    """Yield ``(where, read(where))`` in order; the next block is read while the caller works on this one.
+
+    An error from ``read`` is raised here, at its block. The thread ends with the iterator, even if the
+    caller stops early: closing the iterator waits for the block that is being read.
+    """
+    todo = iter(slices)
+    with ThreadPoolExecutor(1, thread_name_prefix="gramian-read") as thread:
+        where = next(todo, None)
+        block: Future[Rows] | None = None if where is None else thread.submit(_read, read, where)
+        try:
+            while where is not None and block is not None:
+                rows = block.result()
+                here, where = where, next(todo, None)
+                block = None if where is None else thread.submit(_read, read, where)
+                yield here, rows
+        finally:
+            if block is not None:
+                block.cancel()
+
+
+def _read(read: Callable[[slice], Rows], where: slice) -> Rows:
+    rows = read(where)
+    if isinstance(rows, np.ndarray) and isinstance(rows.base, np.memmap) and rows.flags.c_contiguous:
+        # A view of a mapped file has not been read yet; a sum over one byte of each page reads it.
+        rows.reshape(-1).view(np.uint8)[::PAGE].sum()
+    return rows

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ class Storage(ABC):
     """
 
     names: Sequence[str]
-    files: Sequence[StoredFile] = ()
+    files: list[StoredFile]
     pieces: Sequence[Piece]
     n_features: int
     dtype: np.dtype[Any]
@@ -98,6 +99,10 @@ class Storage(ABC):
     sparse = False
     #: Bytes that the format's reader holds beside the pieces, such as pages of a file.
     buffer_bytes: int = 0
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.names = [str(path) for path in paths]
+        self.files = [StoredFile.at(path) for path in paths]
 
     def written_cell(self, piece: Piece, row: int) -> str:
         """Return words about a target's text that says missing; "" if it is none."""

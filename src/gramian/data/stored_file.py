@@ -79,7 +79,13 @@ def find_files(paths: Paths) -> list[Path]:
     if path.is_file() or _is_store(path):
         return [path]
     if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.is_file() and _visible(file, path))
+        hidden = (".", "_")
+        files = (file for file in path.rglob("*") if file.is_file())
+        found = sorted(
+            file
+            for file in files
+            if not any(part.startswith(hidden) for part in file.relative_to(path).parts)
+        )
         if not found:
             raise InputError(f"The folder {path} holds no files. Pass one with at least one file of rows.")
         return found
@@ -95,7 +101,3 @@ def find_files(paths: Paths) -> list[Path]:
 
 def _is_store(path: Path) -> bool:
     return path.is_dir() and path.name.lower().endswith(".zarr")
-
-
-def _visible(file: Path, folder: Path) -> bool:
-    return not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from gramian._typing import IntArray, Rows
 from gramian.data.source import RowSource
 
@@ -13,6 +9,7 @@ from gramian.data.source import RowSource
 class SubsetRows:
     """The rows of ``source`` with these numbers, in this order; nothing is copied until it is read.
 
+    >>> import numpy as np
     >>> from gramian.data.source import ArraySource
     >>> rows = SubsetRows(ArraySource(np.arange(6.0).reshape(3, 2)), np.array([2, 0]))
     >>> rows.shape, rows.rows(slice(0, 1))
@@ -21,20 +18,11 @@ class SubsetRows:
 
     def __init__(self, source: RowSource, numbers: IntArray) -> None:
         self.source, self.numbers = source, numbers
+        self.shape, self.dtype = (len(numbers), source.shape[1]), source.dtype
         self.reads_ahead: bool = getattr(source, "reads_ahead", False)
         self.read_bytes: int = getattr(source, "read_bytes", 0)
         self.row_bytes: int = getattr(source, "row_bytes", 2 * source.shape[1] * source.dtype.itemsize)
         self.feature_names = getattr(source, "feature_names", None)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and features."""
-        return len(self.numbers), self.source.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the stored numbers."""
-        return self.source.dtype
 
     def rows(self, where: slice) -> Rows:
         """Return consecutive rows as a new array."""

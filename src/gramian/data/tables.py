@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Array, IntArray, RowsLike
+from gramian._typing import Array, IntArray, Rows, RowsLike
 from gramian.data.arrow import TEXT, numbers, plain, value_type
 from gramian.data.cells import AWARE, BOOLEAN, DATE, EMPTY, NUMERIC, Cells, categories, cells_of, without_kind
-from gramian.data.distributed import is_elsewhere, refuse_elsewhere
+from gramian.data.distributed import refuse_elsewhere
 from gramian.data.formats.frames import column_labels, frame_kind, opened_frame, text_names
 from gramian.data.formats.records import Records
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import InputError
 
 if TYPE_CHECKING:
-    from gramian.data.arrow import Table
+    from gramian.data.arrow import Column
 
 #: Numbers in a block (a few megabytes), and its smallest and largest number of rows. Chosen by hand.
 BLOCK_NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 20, 64, 1 << 14
@@ -29,11 +30,21 @@ BLOCK_NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 20, 64, 1 << 14
 NAMED = ("interval", "period", "datetime", "timedelta")
 
 
-class TableBlock(ABC):
-    """Some rows of a table."""
+class TableBlock:
+    """Some rows of a table.
 
-    #: The rows as one matrix, if all columns are numbers of one type.
-    matrix: Array | None = None
+    columns : their columns: arrays, series of pandas or polars, or Arrow's.
+    convert : from a column, its name for errors and whether it is a category to its cells.
+    matrix : the rows as one matrix, if all columns are numbers of one type.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Any] | Array,
+        convert: Callable[[Any, str, bool], Cells],
+        matrix: Array | None = None,
+    ) -> None:
+        self.columns, self.convert, self.matrix = columns, convert, matrix
 
     def cells(self, place: int, column: str, as_category: bool) -> Cells:
         """Return the cells of the column at a place of the table; ``column`` is its name for errors.
@@ -41,11 +52,7 @@ class TableBlock(ABC):
         Cells that are all missing have no kind, whatever their stored type: pandas reads a blank column of a
         file as floats.
         """
-        return without_kind(self._cells(place, column, as_category))
-
-    @abstractmethod
-    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
-        """Return the cells as they are stored."""
+        return without_kind(self.convert(self.columns[place], column, as_category))
 
 
 class TableSource(ABC):
@@ -92,11 +99,11 @@ def as_table(X: RowsLike | None) -> TableSource:
     if isinstance(X, np.ndarray):
         return ArrayTable(np.asarray(X))
     if sp.issparse(X):
-        return SourceTable(ArraySource(X))  # type: ignore[arg-type]
-    if is_elsewhere(X):
-        refuse_elsewhere(X, "a model of tables")
+        return ArrayTable(ArraySource(X))  # type: ignore[arg-type]
+    refuse_elsewhere(X, "a model of tables")
     if isinstance(X, RowSource):
-        return SourceTable(X)
+        labels = getattr(X, "feature_names", None)
+        return ArrayTable(X, None if labels is None else text_names(labels))
     raise InputError(
         f"X has type {type(X).__name__}; expected a table. Pass a frame of pandas or polars, an Arrow table, "
         f"an array, a sparse matrix or a row source.{_wrapped(X)}"
@@ -110,43 +117,25 @@ def _wrapped(X: object) -> str:
     return " Read a file with gramian.open_data(path, …)." if isinstance(X, str | Path) else ""
 
 
-class ArrayBlock(TableBlock):
-    """Rows of a matrix."""
-
-    def __init__(self, rows: Array) -> None:
-        self.rows = rows
-        self.matrix = rows if rows.dtype.kind in "iufb" else None
-
-    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
-        """Return the cells of a column."""
-        return cells_of(self.rows[:, place], column, as_category=as_category)
-
-
 class ArrayTable(TableSource):
-    """Rows of an array of numbers, booleans, text, dates or objects; a memmap is read on demand."""
+    """Rows of an array of numbers, booleans, text, dates or objects, or of a row source; read on demand.
 
-    def __init__(self, X: Array, names: tuple[str, ...] | None = None) -> None:
+    Sparse rows are made dense block by block.
+    """
+
+    def __init__(self, X: Array | RowSource, names: tuple[str, ...] | None = None) -> None:
         # ArraySource raises if the shape is wrong.
-        self.shape, self.names = ArraySource(X).shape, names
+        self.shape, self.names = (ArraySource(X) if isinstance(X, np.ndarray) else X).shape, names
         self._X = X
 
     def block(self, where: slice | IntArray) -> TableBlock:
         """Return some rows."""
-        return ArrayBlock(np.asarray(self._X[where]))
-
-
-class SourceTable(TableSource):
-    """Rows of a row source or of a sparse matrix: all numbers, made dense block by block."""
-
-    def __init__(self, source: RowSource) -> None:
-        names = getattr(source, "feature_names", None)
-        self.shape, self.names = source.shape, None if names is None else text_names(names)
-        self._source = source
-
-    def block(self, where: slice | IntArray) -> TableBlock:
-        """Return some rows."""
-        rows = self._source.rows(where) if isinstance(where, slice) else self._source.take(where)
-        return ArrayBlock(np.asarray(rows.toarray() if sp.issparse(rows) else rows))
+        if isinstance(self._X, np.ndarray):
+            rows: Rows = self._X[where]
+        else:
+            rows = self._X.rows(where) if isinstance(where, slice) else self._X.take(where)
+        rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows)
+        return TableBlock(rows.T, cells_of, rows if rows.dtype.kind in "iufb" else None)
 
 
 class FrameTable(TableSource):
@@ -165,97 +154,75 @@ class FrameTable(TableSource):
         frame = self._frame
         if self._kind == "pandas":
             whole = isinstance(where, slice) and where == slice(0, self.shape[0])
-            return PandasBlock(frame if whole else frame.iloc[where])
+            part = frame if whole else frame.iloc[where]
+            # One after the other these take a tenth of the time that frame.iloc[:, place] takes.
+            return TableBlock([series for _, series in part.items()], _pandas_cells)
         if isinstance(where, slice):
             start, stop, _ = where.indices(self.shape[0])
             part = frame.slice(start, max(0, stop - start))
         else:
             part = frame[where] if self._kind == "polars" else frame.take(where)
-        return PolarsBlock(part) if self._kind == "polars" else ArrowBlock(part)
+        if self._kind == "polars":
+            return TableBlock(part.get_columns(), _polars_cells)
+        return TableBlock(part.columns, arrow_cells)
 
 
-class PandasBlock(TableBlock):
-    """Rows of a pandas frame."""
-
-    def __init__(self, frame: Any) -> None:
-        # One after the other these take a tenth of the time that frame.iloc[:, place] takes.
-        self._columns = [series for _, series in frame.items()]
-
-    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
-        """Return the cells of a column with a NumPy, pandas or Arrow type."""
-        series = self._columns[place]
-        kind = series.dtype
-        if kind.name == "category":
-            values = series.array.categories
-            levels = values.to_numpy(dtype=object).tolist()
-            if str(values.dtype).startswith(NAMED):
-                levels = list(map(str, levels))
-            return categories(series.array.codes, levels, column)
-        if isinstance(kind, np.dtype) or as_category:
-            raw = series.to_numpy() if isinstance(kind, np.dtype) else series.to_numpy(object, na_value=None)
-        elif kind.kind in "iufb":
-            # pandas' own nullable numbers and booleans, in which values may be missing.
-            values = series.to_numpy(np.float64, na_value=np.nan)
-            small = str(kind).lower() in ("int8", "uint8", "int16", "uint16", "float32", "boolean")
-            return Cells(
-                BOOLEAN if kind.kind == "b" else NUMERIC, values, narrow=small, example=_first_present(values)
-            )
-        elif kind.kind in "mM" and not str(kind).startswith(("date32", "date64")):
-            raw = series.to_numpy("datetime64[us]" if kind.kind == "M" else "timedelta64[us]")
-            zoned = getattr(kind, "tz", None) is not None or "tz=" in str(kind)
-            return _zoned(cells_of(raw, column, as_category=as_category), zoned)
-        else:
-            raw = series.to_numpy(object, na_value=None)
-        return cells_of(raw, column, as_category=as_category)
+def _pandas_cells(series: Any, column: str, as_category: bool) -> Cells:
+    """Return the cells of a column of pandas with a NumPy, pandas or Arrow type."""
+    kind = series.dtype
+    if kind.name == "category":
+        values = series.array.categories
+        levels = values.to_numpy(dtype=object).tolist()
+        if str(values.dtype).startswith(NAMED):
+            levels = list(map(str, levels))
+        return categories(series.array.codes, levels, column)
+    if isinstance(kind, np.dtype) or as_category:
+        raw = series.to_numpy() if isinstance(kind, np.dtype) else series.to_numpy(object, na_value=None)
+    elif kind.kind in "iufb":
+        # pandas' own nullable numbers and booleans, in which values may be missing.
+        values = series.to_numpy(np.float64, na_value=np.nan)
+        small = str(kind).lower() in ("int8", "uint8", "int16", "uint16", "float32", "boolean")
+        example = next(iter(values[~np.isnan(values)][:1].tolist()), None)
+        return Cells(BOOLEAN if kind.kind == "b" else NUMERIC, values, narrow=small, example=example)
+    elif kind.kind in "mM" and not str(kind).startswith(("date32", "date64")):
+        raw = series.to_numpy("datetime64[us]" if kind.kind == "M" else "timedelta64[us]")
+        zoned = getattr(kind, "tz", None) is not None or "tz=" in str(kind)
+        return _zoned(cells_of(raw, column, as_category), zoned)
+    else:
+        raw = series.to_numpy(object, na_value=None)
+    return cells_of(raw, column, as_category)
 
 
-class PolarsBlock(TableBlock):
-    """Rows of a polars frame."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-
-    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
-        """Return the cells of a column."""
-        series = self._frame.to_series(place)
-        name = str(series.dtype)
-        if name.startswith(("String", "Categorical", "Enum")):
-            declared = as_category or not name.startswith("String")
-            return cells_of(_listed(series.to_list()), column, as_category=declared)
-        exact = as_category and series.dtype.is_integer()  # nulls would make floats of them
-        if series.dtype.is_temporal() or (
-            not exact and series.dtype.is_numeric() and not series.dtype.is_decimal()
-        ):
-            # Nulls become NaN and NaT.
-            cells = cells_of(series.to_numpy(), column, as_category=as_category)
-            return _zoned(cells, getattr(series.dtype, "time_zone", None) is not None)
-        return cells_of(_listed(series.to_list()), column, as_category=as_category)
+def _polars_cells(series: Any, column: str, as_category: bool) -> Cells:
+    """Return the cells of a column of polars."""
+    kind, name = series.dtype, str(series.dtype)
+    if name.startswith(("String", "Categorical", "Enum")):
+        return cells_of(_listed(series.to_list()), column, as_category or not name.startswith("String"))
+    exact = as_category and kind.is_integer()  # nulls would make floats of them
+    if kind.is_temporal() or (not exact and kind.is_numeric() and not kind.is_decimal()):
+        # Nulls become NaN and NaT.
+        cells = cells_of(series.to_numpy(), column, as_category)
+        return _zoned(cells, getattr(kind, "time_zone", None) is not None)
+    return cells_of(_listed(series.to_list()), column, as_category)
 
 
-class ArrowBlock(TableBlock):
-    """Rows of an Arrow table or batch."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-
-    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
-        """Return the cells of a column."""
-        found = self._table.column(place)
-        if hasattr(found, "combine_chunks"):
-            found = found.combine_chunks()
-        kind = str(value_type(found.type))
-        coded = str(found.type).startswith("dictionary")
-        if kind == "null":
-            return Cells(EMPTY, np.full(len(found), np.nan))
-        if kind in TEXT or coded or as_category or kind == "bool":
-            values = found if kind.startswith("decimal") else plain(found)
-            return cells_of(_listed(values.to_pylist()), column, as_category=coded or as_category)
-        if kind.startswith(("timestamp", "date", "duration")):
-            cells = cells_of(found.to_numpy(zero_copy_only=False), column)
-            return _zoned(cells, getattr(found.type, "tz", None) is not None)
-        if kind.startswith(("int", "uint", "half", "float", "double", "decimal")):
-            return cells_of(numbers(found), column)
-        return cells_of(_listed(found.to_pylist()), column)
+def arrow_cells(found: Column, column: str, as_category: bool) -> Cells:
+    """Return the cells of a column of Arrow."""
+    if hasattr(found, "combine_chunks"):
+        found = found.combine_chunks()
+    kind = str(value_type(found.type))
+    coded = str(found.type).startswith("dictionary")
+    if kind == "null":
+        return Cells(EMPTY, np.full(len(found), np.nan))
+    if kind in TEXT or coded or as_category or kind == "bool":
+        values = found if kind.startswith("decimal") else plain(found)
+        return cells_of(_listed(values.to_pylist()), column, coded or as_category)
+    if kind.startswith(("timestamp", "date", "duration")):
+        cells = cells_of(found.to_numpy(zero_copy_only=False), column)
+        return _zoned(cells, getattr(found.type, "tz", None) is not None)
+    if kind.startswith(("int", "uint", "half", "float", "double", "decimal")):
+        return cells_of(numbers(found), column)
+    return cells_of(_listed(found.to_pylist()), column)
 
 
 def _zoned(cells: Cells, zoned: bool) -> Cells:
@@ -266,8 +233,3 @@ def _zoned(cells: Cells, zoned: bool) -> Cells:
 def _listed(values: list[Any]) -> Array:
     """Return objects as a one-dimensional array, whatever they are."""
     return np.fromiter(values, object, len(values))
-
-
-def _first_present(values: Array) -> object:
-    present = values[~np.isnan(values)][:1]
-    return float(present[0]) if len(present) else None

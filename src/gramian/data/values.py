@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -153,10 +153,20 @@ def overflow(value: float, where: str, dtype: np.dtype[Any] = FLOAT64) -> InputE
     )
 
 
-def refuse_overflow(rows: Rows, names: Sequence[str] | None = None, first: int = 0) -> None:
-    """Raise, with row (counted from ``first``) and column, for a number whose square would overflow."""
+def refuse_overflow(
+    rows: Rows, names: Sequence[str] | None = None, number: Callable[[int], int] = int
+) -> None:
+    """Raise, with the ``number`` of its row and its column, for a number whose square would overflow."""
     found = too_large(rows)
     if found is not None:
         row, column = found
         place = f"column {str(names[column])!r}" if names is not None else f"column {column}"
-        raise overflow(float(rows[row, column]), f"row {first + row}, {place} (from 0)", rows.dtype)
+        raise overflow(float(rows[row, column]), f"row {number(row)}, {place} (from 0)", rows.dtype)
+
+
+def refuse_not_finite(rows: Array, place: Callable[[int], str]) -> None:
+    """Raise for the first row of floats that holds NaN or infinity; ``place`` says where it is."""
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        where = place(int(finite.argmin()))
+        raise InputError(f"X contains NaN or infinity in {where}. Drop such rows or fill them in first.")

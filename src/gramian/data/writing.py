@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
@@ -46,10 +46,10 @@ def prediction_file(path: str | os.PathLike[str]) -> Iterator[Write]:
     """
     path = Path(path)
     check_writable(path)
-    with complete_file(path) as file, _writer(file, path) as send:
+    arrow = file_format(path) is not NPZ  # which keeps the types of Arrow's columns
+    with complete_file(path) as file, column_writer(file, path) if arrow else _npz_writer(file) as send:
 
         def write(columns: Mapping[str, Array | Column]) -> None:
-            arrow = file_format(path) is not NPZ  # which keeps the types of Arrow's columns
             arrays = {
                 name: values if arrow and hasattr(values, "combine_chunks") else np.asarray(values)
                 for name, values in columns.items()
@@ -70,10 +70,6 @@ def check_writable(path: Path) -> None:
         raise InputError(f"Predictions cannot be written as {path.name}. Use .csv, .parquet or .npz.")
     if not path.parent.is_dir():
         raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
-
-
-def _writer(file: BinaryIO, path: Path) -> AbstractContextManager[Write]:
-    return _npz_writer(file) if file_format(path) is NPZ else column_writer(file, path)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from gramian._typing import RowsLike
-from gramian.data.distributed import is_elsewhere, refuse_elsewhere
 from gramian.data.names import names_of, places_of, with_columns
 from gramian.estimator.fitting import remove
 from gramian.exceptions import InputError
@@ -44,9 +43,3 @@ def check_width(estimator: BaseEstimator, width: int, *, reset: bool) -> None:
             f"X has {width} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input."
         )
-
-
-def refuse_cluster(estimator: BaseEstimator, X: RowsLike | None) -> None:
-    """Raise for a Dask collection where rows are needed on this machine."""
-    if is_elsewhere(X):
-        refuse_elsewhere(X, type(estimator).__name__)

@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_array
 from gramian._checks import refuse_masked
 from gramian._typing import RowsLike
 from gramian.data.cells import BOOLEAN, CATEGORY, EMPTY, NOUNS, NUMERIC
+from gramian.data.distributed import refuse_elsewhere
 from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.names import names_of
 from gramian.data.tables import TableSource, as_table
 from gramian.data.values import of_lists, ragged_error, refuse_overflow, widen
-from gramian.estimator.matching import check_width, matched, refuse_cluster
+from gramian.estimator.matching import check_width, matched
 from gramian.exceptions import InputError, quoted
 
 #: How names of Arrow's types of dates and durations begin.
@@ -34,7 +35,7 @@ def checked_rows(
     squares float32 cannot hold become float64, and training rows (``reset``) whose squares overflow in
     float64 are refused.
     """
-    refuse_cluster(estimator, X)
+    refuse_elsewhere(X, type(estimator).__name__)
     if X is None or type(X) in (str, dict):  # SciPy's dok_array is a kind of dict
         raise InputError(
             f"X has type {type(X).__name__}; expected 2D array-like rows of numbers, (n, d). Pass an array, "

@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 
 from gramian._random import as_generator
 from gramian._typing import RowsLike
-from gramian.data.distributed import is_elsewhere, refuse_elsewhere
+from gramian.data.distributed import refuse_elsewhere
 from gramian.data.formats.frames import opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.names import names_of
@@ -123,8 +123,7 @@ def compress(
 
 def _as_asked(model: BaseEstimator, X: Any) -> Any:
     """Return rows in memory, with their columns in the order of the teacher's if both have names."""
-    if is_elsewhere(X):
-        refuse_elsewhere(X, "compress")
+    refuse_elsewhere(X, "compress")
     X = opened_frame(X)
     if is_source(X):  # other models and functions take rows in memory
         names, X = names_of(X), X.rows(slice(0, X.shape[0]))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,18 +25,6 @@ from gramian.data.storage import (
 from gramian.exceptions import InputError, did_you_mean, listed
 
 
-class StoredArray(Protocol):
-    """An array in a file, or one of NumPy."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def dtype(self) -> Any: ...
-
-    def __getitem__(self, part: slice) -> Any: ...
-
-
 class ArrayStorage(Storage):
     """Base of the formats that store X of shape (n, d) as an array; a subclass opens a file's arrays."""
 
@@ -45,18 +34,21 @@ class ArrayStorage(Storage):
     y_key: str | None = None
     #: Name of an earlier source's y, used if a file has it.
     y_like: str | None = None
+    #: Which columns of X are read; None: all.
+    places: list[int] | None = None
 
-    @abstractmethod
-    def arrays(self, number: int) -> AbstractContextManager[tuple[Any, Any]]:
-        """Open the arrays X and y (None: no targets) of a file, with shape, dtype, slices, maybe chunks."""
-
-    def name_arrays(self, choice: FileOptions) -> None:
-        """Set the arrays' names; there can be only one array of targets."""
+    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
+        super().__init__(paths)
         if len(choice.targets) > 1:
             raise InputError(f"target={list(choice.targets)}: a file has one array of targets. Name one.")
         self.key = choice.key or "X"
         self.y_key = choice.targets[0] if choice.target is not None else None
         self.y_like = choice.target_like if isinstance(choice.target_like, str) else None
+        self.plan(choice)
+
+    @abstractmethod
+    def arrays(self, number: int) -> AbstractContextManager[tuple[Any, Any]]:
+        """Open the arrays X and y (None: no targets) of a file, with shape, dtype, slices, maybe chunks."""
 
     def y_name(self, has: Callable[[str], bool]) -> str | None:
         """Return the name of y in a file; ``has`` says whether the file has an array of a given name."""
@@ -71,13 +63,15 @@ class ArrayStorage(Storage):
                 lookup(name, stored(), key, role)
         return [None if key is None else file[key] for key in (self.key, y_name)]
 
-    def pick(self, choice: FileOptions) -> None:
-        """Choose which columns of X are read; formats with column names use ``choice.columns``."""
-        refuse_columns(str(self.names[0]), choice.columns, choice.categorical)
-
     def plan(self, choice: FileOptions) -> None:
         """Check every file's arrays, which must agree in width, types and targets."""
-        self.pick(choice)
+        names, wanted = self.feature_names, choice.columns
+        if names is None or wanted is None:
+            refuse_columns(str(self.names[0]), wanted, choice.categorical)
+        elif absent := [name for name in wanted if name not in names]:
+            raise InputError(
+                f"{self.names[0]} has no columns {listed(absent)}. Its columns are: {listed(names)}."
+            )
         pieces: list[Piece] = []
         self.pieces = pieces
         seen: Any = None
@@ -102,6 +96,10 @@ class ArrayStorage(Storage):
             named = self.y_key or self.y_like
             self.target_columns = named
             self.target = Target(", ".join(choice.targets) or named or "y", dtype, outputs)
+        if names is not None and wanted is not None:
+            self.places = [names.index(name) for name in wanted]
+            self.left_out = tuple(name for name in names if name not in wanted)
+            self.feature_names, self.n_features, self.views = wanted, len(wanted), False
 
     def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Array | None, Array | None]:
         """Return slices of the stored arrays."""
@@ -111,9 +109,11 @@ class ArrayStorage(Storage):
             labels = self.part(y, part, "targets") if target else None
         if labels is not None and self.target is not None and labels.dtype != self.target.dtype:
             labels = labels.astype(self.target.dtype)
+        if values is not None and self.places is not None:
+            values = values[:, self.places]
         return values, labels
 
-    def part(self, array: StoredArray, part: slice, lane: str) -> Array:
+    def part(self, array: Array, part: slice, lane: str) -> Array:
         """Return a slice of an open array."""
         return array[part] if isinstance(array, np.ndarray) else np.asarray(array[part])
 
@@ -128,7 +128,7 @@ def lookup(name: str, stored: Iterable[str], key: str, role: str) -> None:
         )
 
 
-def _checked_rows(name: str, key: str, X: StoredArray) -> tuple[int, np.dtype[Any]]:
+def _checked_rows(name: str, key: str, X: Array) -> tuple[int, np.dtype[Any]]:
     if len(X.shape) != 2 or not X.shape[1]:
         raise InputError(f"{name}: {key} has shape {tuple(X.shape)}. Store one row a sample, shape (n, d).")
     if kept_dtype(np.dtype(X.dtype)) is None:
@@ -136,9 +136,7 @@ def _checked_rows(name: str, key: str, X: StoredArray) -> tuple[int, np.dtype[An
     return int(X.shape[1]), np.dtype(X.dtype)
 
 
-def _checked_target(
-    name: str, X: StoredArray, y: StoredArray | None
-) -> tuple[np.dtype[Any], int | None] | None:
+def _checked_target(name: str, X: Array, y: Array | None) -> tuple[np.dtype[Any], int | None] | None:
     if y is None:
         return None
     if len(y.shape) not in (1, 2) or y.shape[0] != X.shape[0] or 0 in y.shape[1:]:

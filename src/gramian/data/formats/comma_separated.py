@@ -10,16 +10,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gramian.data.arrow import check_header, listed, pyarrow_package, select
+from gramian.data.arrow import is_number, pyarrow_package, select
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, same_columns
 from gramian.data.formats.csv_dialect import SEPARATORS, Dialect, detect
 from gramian.data.formats.csv_parser import CSVParser, comma_advice, decimal_comma
 from gramian.data.formats.text import TextReader, text_blocks
 from gramian.data.storage import Piece, UnreadableRow, explain_errors, no_rows
-from gramian.data.stored_file import StoredFile
 from gramian.engine import Engine
-from gramian.exceptions import InputError, did_you_mean, user_level
+from gramian.exceptions import InputError, did_you_mean, listed, user_level
 
 if TYPE_CHECKING:
     from gramian.data.arrow import DataType, Table
@@ -41,8 +40,7 @@ class CSVStorage(ColumnarStorage):
     together = True
 
     def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
-        self.names = [str(path) for path in paths]
-        self.files = [StoredFile.at(path) for path in paths]
+        super().__init__(paths)
         self.pieces: list[Piece] = []
         self._reader = TextReader()
         self._parsers: list[CSVParser] = []
@@ -182,12 +180,15 @@ def _header(name: str, line: bytes, dialect: Dialect) -> tuple[str, ...]:
         raise InputError(f"The first line of {name}: {error.reason}") from None
     if not line.strip(b"\r\n"):
         raise no_rows([name])
-    read = pa.csv.ReadOptions(block_size=len(line) + 1)
     parse = pa.csv.ParseOptions(delimiter=dialect.sep, newlines_in_values=True)
-    buffer = pa.py_buffer(dialect.utf8(line, dialect.skip))
     with explain_errors(name, 0):
-        names = list(pa.csv.read_csv(buffer, read, parse).schema.names)
-    check_header(name, names)
+        names = list(pa.csv.read_csv(pa.py_buffer(line), dialect.read_options(line), parse).schema.names)
+    # Plain integers are names that pandas gives.
+    if all(map(is_number, names)) and not all(each.strip().isdigit() for each in names):
+        raise InputError(
+            f"The first line of {name} holds numbers ({listed(names)}) where the names of the columns were "
+            "expected. Put a line of names first."
+        )
     return tuple(names)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gramian._typing import Array, IntArray
+from gramian.data.arrow import pyarrow_package
 from gramian.data.formats.text import open_text
 from gramian.data.storage import UnreadableRow
 from gramian.exceptions import InputError, did_you_mean, quoted
@@ -136,16 +139,16 @@ class Dialect:
         first[0] |= quotes[0] == 0
         return _step_through(text, quotes[first])
 
-    def utf8(self, text: bytes, offset: int) -> bytes:
-        """Return whole rows, which begin at a byte of the file, in UTF-8.
+    def read_options(self, text: bytes, names: Sequence[str] | None = None) -> Any:
+        """Return Arrow's options to read a text as one block, whose UTF-8 takes up to three times the bytes.
 
-        Raises ``UnreadableRow`` with the place of the first bytes that are not in the encoding. UTF-8 itself
-        is not checked here.
+        ``names`` are those of the columns; None: they are in the first row.
         """
-        if self.encoding == UTF8:
-            return text
-        self.check_encoding(text, offset)
-        return text.decode(self.encoding).encode()
+        size = len(text) * (1 if self.encoding == UTF8 else 3) + 1
+        # One thread: reading ahead has a thread already, and Arrow numbers the rows only then.
+        return pyarrow_package().csv.ReadOptions(
+            use_threads=False, column_names=names, encoding=self.encoding, block_size=size
+        )
 
     def check_encoding(self, text: bytes, offset: int) -> None:
         """Raise ``UnreadableRow`` with the place of the first bytes that are not in the encoding."""

@@ -48,17 +48,15 @@ class CSVParser:
             wrong.append(row)
             return "error"
 
-        rows = self.dialect.utf8(text, offset)
         convert = csv.ConvertOptions(
             include_columns=list(names), column_types=kinds, null_values=["", *self.missing]
         )
         parse = csv.ParseOptions(
-            delimiter=self.dialect.sep, newlines_in_values=b'"' in rows, invalid_row_handler=note
+            delimiter=self.dialect.sep, newlines_in_values=b'"' in text, invalid_row_handler=note
         )
-        # One thread: reading ahead has a thread already, and Arrow numbers the rows only then.
-        read = csv.ReadOptions(use_threads=False, column_names=list(self.header), block_size=len(rows) + 1)
+        read = self.dialect.read_options(text, self.header)
         try:
-            found = csv.read_csv(pyarrow_package().py_buffer(rows), read, parse, convert)
+            found = csv.read_csv(pyarrow_package().py_buffer(text), read, parse, convert)
         except ValueError:
             if not wrong:
                 self.dialect.check_encoding(text, offset)

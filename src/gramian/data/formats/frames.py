@@ -23,6 +23,7 @@ class FrameStorage(ColumnarStorage):
 
     def __init__(self, frame: Any, choice: FileOptions) -> None:
         self._kind, self._frame = frame_kind(frame), frame
+        super().__init__(())
         self.names = [f"the {self._kind} {'table' if self._kind == 'Arrow' else 'frame'}"]
         #: Column names of a pandas frame may be numbers.
         self._columns = list(map(str, column_labels(frame)))

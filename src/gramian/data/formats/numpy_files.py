@@ -14,10 +14,10 @@ import numpy as np
 
 from gramian._typing import Array
 from gramian.data.file_options import FileOptions
-from gramian.data.formats.arrays import ArrayStorage, StoredArray, lookup
-from gramian.data.storage import Piece, explain_errors
+from gramian.data.formats.arrays import ArrayStorage, lookup
+from gramian.data.storage import Piece, Storage, explain_errors
 from gramian.data.stored_file import StoredFile, find_files
-from gramian.exceptions import InputError, listed
+from gramian.exceptions import InputError
 
 
 class NpyStorage(ArrayStorage):
@@ -26,14 +26,14 @@ class NpyStorage(ArrayStorage):
     views = True
 
     def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
-        self.names = [str(path) for path in paths]
+        Storage.__init__(self, paths)
         self.targets = find_files(choice.target) if choice.target is not None else []
         if choice.target is not None and len(self.targets) != len(paths):
             raise InputError(
                 f"target= names {len(self.targets)} files, but there are {len(paths)} files of rows. Pass a "
                 ".npy file of targets for each .npy file of rows, in the same order."
             )
-        self.files = [StoredFile.at(path) for path in [*paths, *self.targets]]
+        self.files += map(StoredFile.at, self.targets)
         self.plan(choice)
 
     @contextmanager
@@ -64,46 +64,20 @@ class NpzStorage(ArrayStorage):
 
     views = True
 
-    def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
-        self.names = [str(path) for path in paths]
-        self.files = [StoredFile.at(path) for path in paths]
-        self.name_arrays(choice)
+    def plan(self, choice: FileOptions) -> None:
+        """Check every archive's arrays; find the names of the columns, if there are some."""
         self._streams: dict[str, tuple[_Packed, IO[bytes]]] = {}
-        self._columns: list[int] | None = None
         with explain_errors(self.names[0], 0):
             stored = read_arrays(self.names[0], ["feature_names"])
         if "feature_names" in stored:
             self.feature_names = tuple(map(str, stored["feature_names"]))
-        self.plan(choice)
+        super().plan(choice)
         # Mapped numbers are read only once, so their checksums are verified here if all rows will be read.
         for name in self.names if choice.keep_bytes else ():
             with explain_errors(name, 0), zipfile.ZipFile(name) as archive:
                 damaged = archive.testzip()
                 if damaged is not None:
                     raise zipfile.BadZipFile(f"Bad CRC-32 for file {damaged!r}")
-        if self._columns is not None and self.feature_names is not None:
-            chosen = tuple(self.feature_names[j] for j in self._columns)
-            self.left_out = tuple(name for name in self.feature_names if name not in chosen)
-            self.feature_names = chosen
-            self.n_features, self.views = len(self._columns), False
-
-    def pick(self, choice: FileOptions) -> None:
-        """Find the columns by name, if the archive has an array ``feature_names``."""
-        names = self.feature_names
-        if names is None or choice.columns is None:
-            super().pick(choice)
-            return
-        absent = [name for name in choice.columns if name not in names]
-        if absent:
-            raise InputError(
-                f"{self.names[0]} has no columns {listed(absent)}. Its columns are: {listed(names)}."
-            )
-        self._columns = [names.index(name) for name in choice.columns]
-
-    def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Array | None, Array | None]:
-        """Return slices of the stored arrays."""
-        X, y = super().read(piece, rows=rows, target=target)
-        return X if X is None or self._columns is None else X[:, self._columns], y
 
     @contextmanager
     def arrays(self, number: int) -> Iterator[tuple[Any, Any]]:
@@ -117,7 +91,7 @@ class NpzStorage(ArrayStorage):
             y = self.y_name(stored.__contains__) or ("y" if "y" in stored else None)
             yield _member(name, archive, self.key), _member(name, archive, y) if y else None
 
-    def part(self, array: StoredArray, part: slice, lane: str) -> Array:
+    def part(self, array: Array | _Packed, part: slice, lane: str) -> Array:
         """Return a slice; a packed array continues where the lane's last slice ended, if it can."""
         if not isinstance(array, _Packed):
             return super().part(array, part, lane)

@@ -10,7 +10,6 @@ from gramian.data.arrow import pyarrow_package, select, usual_table
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.columnar import ColumnarStorage, common_type, exact_cast, same_columns, width
 from gramian.data.storage import Piece, piece_rows
-from gramian.data.stored_file import StoredFile
 
 #: Bytes of a column that are read at a time, and of a usual page and dictionary.
 BUFFER, PAGE = 1 << 16, 1 << 20
@@ -28,8 +27,7 @@ class ParquetStorage(ColumnarStorage):
     """
 
     def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
-        self.names = [str(path) for path in paths]
-        self.files = [StoredFile.at(path) for path in paths]
+        super().__init__(paths)
         pieces: list[Piece] = []
         self.pieces = pieces
         self._places: dict[str, _Place] = {}

@@ -14,7 +14,6 @@ from gramian._typing import Array, Rows
 from gramian.data.file_options import FileOptions
 from gramian.data.formats.text import TEXT_BYTES, TextReader, text_blocks
 from gramian.data.storage import Piece, Storage, Target, UnreadableRow, explain_errors, refuse_columns
-from gramian.data.stored_file import StoredFile
 from gramian.exceptions import InputError, shortened
 
 
@@ -31,14 +30,13 @@ class SvmlightStorage(Storage):
     dtype = np.dtype(np.float64)
 
     def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
-        self.names = [str(path) for path in paths]
+        super().__init__(paths)
         refuse_columns(self.names[0], choice.columns, choice.categorical)
         if choice.target is not None:
             raise InputError(
                 f"{self.names[0]}: svmlight files name no columns; the target is the first number of each "
                 "line. Leave target out."
             )
-        self.files = [StoredFile.at(path) for path in paths]
         self.target = Target("y", np.dtype(np.float64))
         self.pieces: list[Piece] = []
         self._reader = TextReader()

@@ -17,16 +17,6 @@ from gramian.exceptions import InputError, MissingPackageError
 DESCRIPTIONS = {"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"}
 
 
-def _zarr() -> Any:
-    try:
-        import zarr
-    except ImportError as error:
-        raise MissingPackageError(
-            "Zarr stores need the package zarr, which is not installed. Run: pip install 'gramian[files]'"
-        ) from error
-    return zarr
-
-
 class ZarrStorage(ArrayStorage):
     """An array of rows (the store itself, or its array ``key``, by default "X") and one of targets.
 
@@ -35,20 +25,23 @@ class ZarrStorage(ArrayStorage):
     """
 
     def __init__(self, paths: Sequence[Path], choice: FileOptions) -> None:
-        _zarr()
-        self.names = [str(path) for path in paths]
-        self.name_arrays(choice)
         self._found = [
             {file: StoredFile.at(file) for file in sorted(path.rglob("*")) if file.is_file()}
             for path in paths
         ]
-        self.files = [file for found in self._found for file in found.values()]
-        self.plan(choice)
+        files = [file for found in self._found for file in found.values()]
+        super().__init__(paths, choice)
+        self.files = files
 
     @contextmanager
     def arrays(self, number: int) -> Iterator[tuple[Any, Any]]:
         """Open a store's arrays."""
-        zarr = _zarr()
+        try:
+            import zarr
+        except ImportError as error:
+            raise MissingPackageError(
+                "Zarr stores need the package zarr, which is not installed. Run: pip install 'gramian[files]'"
+            ) from error
         root = zarr.open(self.names[number], mode="r")
         if isinstance(root, zarr.Array):
             if self.y_key is not None:

@@ -11,8 +11,7 @@ import numpy as np
 from gramian._tiles import one_blas_thread
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.source import KEPT, RowSource
-from gramian.data.values import refuse_overflow
-from gramian.exceptions import InputError
+from gramian.data.values import refuse_not_finite, refuse_overflow
 
 Result = TypeVar("Result")
 
@@ -46,13 +45,11 @@ def as_rows(part: Any, first: int | None) -> Array:
     if rows.dtype not in KEPT:
         rows = rows.astype(np.float64)
     if rows.dtype.kind == "f":
-        finite = np.isfinite(rows).all(axis=1)
-        if not finite.all():
-            row = int(finite.argmin())
-            where = f"row {row} of a partition" if first is None else f"row {first + row}"
-            raise InputError(f"X contains NaN or infinity in {where}. Drop such rows or fill them in first.")
-        if first is not None:  # training rows, whose numbers are known
-            refuse_overflow(rows, first=first)
+        if first is None:
+            refuse_not_finite(rows, "row {} of a partition".format)
+        else:  # training rows, whose numbers are known
+            refuse_not_finite(rows, lambda row: f"row {first + row}")
+            refuse_overflow(rows, number=first.__add__)
     return rows
 
 

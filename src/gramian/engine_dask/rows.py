@@ -1,9 +1,10 @@
-"""Rows and values that tasks of another package compute on any machine, and their sums."""
+"""Rows on a cluster: those that tasks compute there, and those of this machine, sent part by part."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from threading import Lock
 from typing import Any, TypeVar
@@ -13,10 +14,12 @@ from numpy.typing import DTypeLike
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
-from gramian.data import part_work
 from gramian.data.column import StoredColumn
-from gramian.data.distributed import Cluster, LostDataError, Partitioned, Progress, once_more
+from gramian.data.distributed import Partitioned, Progress
 from gramian.data.source import RowSource
+from gramian.engine_dask import part_work
+from gramian.engine_dask.tasks import LEAST_ROWS, ClusterTasks, LostDataError
+from gramian.exceptions import ClusterError
 
 Result = TypeVar("Result")
 
@@ -28,8 +31,22 @@ TASK_ROWS = 65_536
 #: Smallest number of tasks per thread in a round, and largest number of rounds in a pass. After each round
 #: its sums come to the client. Chosen by hand.
 ROUND_TASKS, ROUNDS = 4, 20
+#: Number of parts that are sent for each thread, if there are enough rows. Chosen by hand.
+PARTS = 4
 #: Rows at the start that are kept, because plans read them several times. Chosen by hand.
 HEAD_ROWS = 1024
+#: Number of attempts at work when all copies of the data sent for it are lost. Chosen by hand.
+ATTEMPTS = 3
+
+
+def once_more(lost: int, error: LostDataError) -> int:
+    """Return how often data have been lost so far; raise if that is too often."""
+    if lost + 1 == ATTEMPTS:
+        raise ClusterError(
+            f"workers were lost {ATTEMPTS} times, with all copies of the data that they held ({error}). Read "
+            "their logs, start more, and fit again."
+        ) from error
+    return lost + 1
 
 
 class _Shown:
@@ -70,7 +87,7 @@ class TaskParts(Partitioned):
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterTasks,
         parts: Sequence[Any],
         lengths: Sequence[int],
         tail: tuple[int, ...],
@@ -232,7 +249,7 @@ class TaskRows(TaskParts):
     """Rows that tasks compute, with width and column names from ``like``."""
 
     def __init__(
-        self, cluster: Cluster, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
+        self, cluster: ClusterTasks, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
     ) -> None:
         super().__init__(cluster, parts, lengths, (like.shape[1],), like.dtype)
         self.feature_names = getattr(like, "feature_names", None)
@@ -262,3 +279,66 @@ class TaskColumn(TaskParts, StoredColumn):
 
     def __getitem__(self, where: slice | IntArray) -> Array:
         return self._slice(where) if isinstance(where, slice) else self.take(where)
+
+
+class ScatteredRows(Partitioned):
+    """A row source of this machine, with at most two parts for each thread in transit at a time.
+
+    Results come back part by part, in the order of the rows.
+    """
+
+    def __init__(self, cluster: ClusterTasks, source: RowSource) -> None:
+        self.cluster, self.source = cluster, source
+        self.shape, self.dtype = source.shape, source.dtype
+        self.rows, self.take = source.rows, source.take
+
+    def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
+        """Yield ``work(part, *values beside it)`` in the order of the parts."""
+        for _, found in self._each(work, beside, 0):
+            yield found
+
+    def rounds(
+        self,
+        work: Callable[..., Result],
+        combine: Callable[[Sequence[Result]], Result],
+        *beside: object,
+        start: int = 0,
+        progress: Progress | None = None,
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (rows, result) over consecutive rows from ``start`` on, part by part."""
+        for rows, result in self._each(partial(work, None), beside, start):
+            if progress is not None:
+                progress(rows)
+            yield rows, result
+
+    def _each(
+        self, work: Callable[..., Result], beside: Sequence[Any], start: int
+    ) -> Iterator[tuple[int, Result]]:
+        (n, d), threads = self.shape, self.cluster.n_threads
+        size = self.cluster.part_rows(d * self.dtype.itemsize)
+        size = max(LEAST_ROWS, min(size, -(-n // (PARTS * threads))))
+        there = self.cluster.sent(work)
+
+        def send(where: slice) -> Any:
+            around = [[None if values is None else values[where]] for values in beside]
+            return self.cluster.submitted(part_work.result, there, [self.rows(where)], *around)
+
+        pending: deque[tuple[slice, Any]] = deque()
+        lost = 0
+        todo = iter(row_slices(n - start, size))
+        while True:
+            while len(pending) < 2 * threads and (cut := next(todo, None)) is not None:
+                where = slice(start + cut.start, start + cut.stop)
+                pending.append((where, send(where)))
+            if not pending:
+                return
+            where, future = pending[0]
+            try:
+                found = self.cluster.waited(future)
+            except LostDataError as error:
+                lost = once_more(lost, error)
+                there = self.cluster.sent(work)
+                pending = deque((w, send(w)) for w, _ in pending)
+                continue
+            pending.popleft()
+            yield where.stop - where.start, found
