@@ -39,6 +39,7 @@ from gramian.tables.serving import NumberAnswers, encoded_rows
 from gramian.tables.summary import interval_fact
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
 from gramian.tables.training.spread import learned_spread
+from gramian.tables.training.time import Pace
 
 #: Decimal digits of the transformed target, of deviation 1. Chosen by hand.
 DIGITS = 9
@@ -281,7 +282,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 parse_bytes(self.memory_budget),
                 rng,
                 holdout.taken(fit.held),
-                until,
+                Pace(until).left,
             )
             self.residuals_, self.held_weights_ = sort_errors(residuals, held_weights)
             self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
@@ -27,7 +26,7 @@ PENALTY = 10.0
 LEAST_GAIN = 0.01
 #: Bytes for each pair of rows: a number of the kernel and what goes with it; and seconds, for some tens of
 #: products with that number. Chosen by hand.
-BYTES, SECONDS = 8, 1e-7
+BYTES, SECONDS_A_PAIR = 8, 1e-7
 #: Pairs of rows from which the unit of distance is taken. Chosen by hand.
 PAIRS = 1_000
 
@@ -42,7 +41,7 @@ def learned_spread(
     memory_bytes: int,
     rng: np.random.Generator,
     holdout: HoldOut,
-    until: float,
+    seconds: float,
 ) -> tuple[Spread | None, Float64Array]:
     """Return the spread, None if it is the same everywhere, and residuals in units of it.
 
@@ -50,11 +49,11 @@ def learned_spread(
     unit comes from models without its fifth of the rows, so that its residual is like those of new rows.
 
     rows : (m, d) held-out rows; values, residuals : (m, outputs), from models that have not seen them. As
-    many rows are learned from as ``memory_bytes`` hold the kernel of and as there is time for before
-    ``until``. Time O(m²) kernel values and some tens of products. Source: Lei et al. 2018, section 5.2
-    (locally weighted conformal intervals).
+    many rows are learned from as ``memory_bytes`` hold the kernel of and ``seconds`` suffice for. Time O(m²)
+    kernel values and some tens of products. Source: Lei et al. 2018, section 5.2 (locally weighted conformal
+    intervals).
     """
-    most = min(memory_bytes / BYTES, max(0.0, until - time.perf_counter()) / SECONDS)
+    most = min(memory_bytes / BYTES, max(0.0, seconds) / SECONDS_A_PAIR)
     n = int(min(len(rows), math.sqrt(most)))
     if n < LEAST_ROWS:
         return None, residuals
