@@ -59,7 +59,8 @@ def kinds(node: ast.AST) -> Iterator[str]:
         yield "statements"
     if isinstance(node, ast.ClassDef):
         yield "classes"
-        if any("dataclass" in ast.unparse(each) for each in node.decorator_list):
+        decorators = " ".join(ast.unparse(each) for each in node.decorator_list)
+        if "dataclass" in decorators or "approximation" in decorators:
             yield "dataclasses"
         if any("Protocol" in ast.unparse(each) for each in node.bases):
             yield "protocols"

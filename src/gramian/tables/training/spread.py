@@ -53,7 +53,7 @@ def learned_spread(
     kernel values and some tens of products. Source: Lei et al. 2018, section 5.2 (locally weighted conformal
     intervals).
     """
-    most = min(memory_bytes / BYTES, max(0.0, seconds) / SECONDS_A_PAIR)
+    most = min(memory_bytes / BYTES, seconds / SECONDS_A_PAIR)
     n = int(min(len(rows), math.sqrt(most)))
     if n < LEAST_ROWS:
         return None, residuals
