@@ -19,7 +19,6 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.mapped import map_rows
 from gramian.data.tables import as_table
-from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.conformal import held_out_quantile, share, sort_errors
@@ -222,8 +221,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         time : when the rows were taken, if new rows come later: numbers or dates (n,), also as text, or the
         name of a column. The latest rows are held out.
 
-        Rows that are copies of each other are fitted as one row with the sum of their weights; a warning says
-        where they are many.
+        Copies of a row are fitted as one with the sum of their weights; a warning says where they are many.
         """
         with all_or_nothing(self), self._timed():
             y = own_target(X, y)
@@ -278,7 +276,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 z[fit.held] - values,
                 held_weights,
                 self.metric_,
-                Engine(self.n_jobs),
+                self._engine(),
                 parse_bytes(self.memory_budget),
                 rng,
                 holdout.taken(fit.held),
@@ -363,7 +361,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         z = self._values(X)
         if self.spread_ is None:
             return z, np.ones_like(z)
-        source, unit, engine = encoded_rows(self, X), np.empty_like(z), Engine(self.n_jobs)
+        source, unit, engine = encoded_rows(self, X), np.empty_like(z), self._engine()
         for where in row_slices(len(z), PREDICT_ROWS):
             unit[where] = self.spread_.of(np.asarray(source.rows(where)), z[where], engine)
         return z, unit
