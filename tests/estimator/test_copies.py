@@ -27,6 +27,7 @@ MODELS = {
     "leave-one-out": gm.KernelRidgeCV(random_state=0),
     "scorer": gm.KernelRidgeCV(scoring="r2", kernel="rbf", random_state=0),
     "folds": gm.KernelRidgeCV([0.1, 1.0], gammas=[0.03, 0.3, 3.0], cv=3, random_state=0),
+    "scorer of folds": gm.KernelRidgeCV([0.1, 1.0], gamma=0.3, scoring="r2", cv=3, random_state=0),
     "gcv": gm.KernelRidgeCV([0.03, 0.3, 3.0], gamma=0.3, cv="gcv", random_state=0),
     "logistic": gm.KernelLogisticRegression("auto", random_state=0),
     "SVC": gm.KernelSVC("auto", random_state=0),
