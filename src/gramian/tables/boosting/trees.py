@@ -30,7 +30,7 @@ FEW_ROWS = 16
 #: Nodes on the way to a leaf, about.
 STEPS = 6
 #: Attributes that follow from the others.
-CACHED = ("_chunks", "rights")
+CACHED = ("_chunks", "_ways", "rights")
 
 Masks = NDArray[np.uint32]
 #: The place of a power of two, by the top five bits of its product with MULTIPLIER (Leiserson, Prokop and
@@ -141,23 +141,18 @@ class Trees:
 
     def of(self, rows: Array) -> Float64Array:
         """Return f of rows (n, columns), shape (n, outputs). The trees' values are added in their order."""
-        out = np.empty((len(rows), len(self.starts)))
-        out[:] = self.starts
+        out = np.tile(self.starts, (len(rows), 1))
         if at_hand(len(rows) * len(self.lengths) * STEPS):
-            return self._walked(np.asarray(rows, np.float64), out)
+            columns, rights, firsts = self._ways
+            nodes = columns, self.numbers, rights, self.sets, self.lefts
+            run("walk", np.asarray(rows, np.float64), *nodes, firsts, self.outputs, out)
+            return out
         if len(rows) <= FEW_ROWS and len(self.lengths):
             return self._led(np.asarray(rows, np.float64), out)
         for where in row_slices(len(rows), ROWS):
             part = np.asarray(rows[where], np.float64)
             for chunk in self._chunks:
                 chunk.add(part, out[where])
-        return out
-
-    def _walked(self, rows: Float64Array, out: Float64Array) -> Float64Array:
-        """Add the trees' values to ``out`` by a compiled loop."""
-        places = self.columns, self.rights, np.cumsum(self.lengths) - self.lengths
-        columns, rights, firsts = (each.astype(np.uint32) for each in places)
-        run("walk", rows, columns, self.numbers, rights, self.sets, self.lefts, firsts, self.outputs, out)
         return out
 
     def _led(self, rows: Float64Array, out: Float64Array) -> Float64Array:
@@ -193,6 +188,12 @@ class Trees:
                 rights[node] = ends[node + 1]
                 ends[node] = ends[rights[node]]
         return rights
+
+    @cached_property
+    def _ways(self) -> tuple[Array, ...]:
+        """The columns, the right sides and the trees' first nodes as numbers of 32 bits without sign."""
+        firsts = np.cumsum(self.lengths) - self.lengths
+        return tuple(each.astype(np.uint32) for each in (self.columns, self.rights, firsts))
 
     @property
     def _places(self) -> Iterator[tuple[int, int]]:
