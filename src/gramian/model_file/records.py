@@ -209,7 +209,7 @@ class PartRecords:
             case {"record": name, "parts": parts}:
                 part = PARTS.get(name)
                 if part is None or part.is_estimator:
-                    known = ", ".join(PARTS.keys() - KNOWN)
+                    known = ", ".join(sorted(PARTS.keys() - KNOWN))
                     raise ModelFileError(f"the part {name!r} is not one of {known}. {CURE}")
                 return part.made({key: self.read(each) for key, each in parts.items()}, self.room.most)
             case {"model": model}:
