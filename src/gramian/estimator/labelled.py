@@ -29,6 +29,7 @@ class LabelledRows(Generic[Labels]):
     def taken(self, numbers: IntArray) -> LabelledRows[Any]:
         """Return the rows with these numbers, in this order; rows of the source are read when asked for."""
         targets: Any = self.targets
+        # Taken targets know which rows of theirs the numbers mean.
         kept = TakenTargets(targets, numbers) if type(targets) is NumberTargets else targets.part(numbers)
         return LabelledRows(SubsetRows(self.source, numbers), kept, self._weights(numbers))
 

@@ -109,7 +109,7 @@ def _candidates(
 def _folds(
     parameters: NewtonParameters, rows: LabelledRows[Any], codes: Array | None, rng: np.random.Generator
 ) -> list[Fold]:
-    """Return the folds that judge C; ``codes`` are the classes, which each fold has its share of."""
+    """Return the folds that judge C, each with its share of every class (``codes``)."""
     counted = rows.counted
     room = parameters.setup.resources.memory_bytes // (PART * 8 * rows.source.shape[1])
     most = max(LEAST_ROWS, min(MOST_ROWS, room))
