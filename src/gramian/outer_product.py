@@ -17,8 +17,7 @@ from gramian._typing import Array, Float64Array, RandomState, Rows, RowsLike
 from gramian.compression.predictor import Predictor
 from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
-from gramian.estimator.base import KernelEstimator
-from gramian.estimator.fit_inputs import read_rows
+from gramian.estimator.base import KernelEstimator, read_rows
 from gramian.estimator.sample_weights import checked_weights
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError

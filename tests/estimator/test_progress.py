@@ -14,8 +14,8 @@ from every_estimator import ESTIMATORS, QUICK, fit, parameters
 import gramian as gm
 from gramian.approximations import approximation
 from gramian.approximations.methods import METHODS
-from gramian.estimator import progress
-from gramian.estimator.progress import shown_bar, shown_phases
+from gramian.estimator import fitting
+from gramian.estimator.fitting import shown_bar, shown_phases
 
 
 def table():
@@ -75,7 +75,7 @@ def test_a_bar_names_its_phase_and_counts_its_rows(capsys):
 
 
 def test_a_bar_is_refreshed_while_nothing_is_counted(monkeypatch):
-    monkeypatch.setattr(progress, "TICK_SECONDS", 1e-3)
+    monkeypatch.setattr(fitting, "TICK_SECONDS", 1e-3)
     told = Event()
     with shown_bar(1, desc="long") as bar:
         monkeypatch.setattr(bar, "refresh", lambda *_, **__: told.set())

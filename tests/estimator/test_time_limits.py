@@ -19,7 +19,7 @@ from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import ResourceParameters
 from gramian.estimator.targets import NumberTargets
-from gramian.exact import ridge
+from gramian.exact import predictor
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.metric import Metric
@@ -143,7 +143,7 @@ def test_the_pace_is_measured_by_a_part_of_the_time(clock: Clock) -> None:
         return 0.0
 
     clock.moved_by(ModelFactory, "fit", seconds)
-    clock.moved_by(ridge, "solve_exact", lambda system, *_, **__: 4e-6 * len(system) ** 2)
+    clock.moved_by(predictor, "solve_exact", lambda system, *_, **__: 4e-6 * len(system) ** 2)
     measure_pace(factory, np.arange(len(X)), Pace(clock.now + 20.0))
     assert fits == [500]
     measure_pace(factory, np.arange(len(X)), Pace(clock.now + 2_000.0))

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import gramian as gm
 from gramian.engine import Engine
 from gramian.exact import sketch
-from gramian.exact.checkpoint import Checkpoint
 from gramian.exact.policy import Costs, Policy, Sizes, iterations_left
-from gramian.exact.solve import SolveSettings, preconditioner_bytes, solve_exact
+from gramian.exact.solve import Checkpoint, SolveSettings, preconditioner_bytes, solve_exact
 from gramian.exact.system import KEPT_SHARE, ExactSystem, keeps_tiles
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.solvers.solution import Status

@@ -64,9 +64,9 @@ def test_a_function_that_gives_no_numbers_is_no_model():
 
 
 def test_coefficients_that_are_not_finite_are_no_model(monkeypatch):
-    from gramian.exact import ridge
+    from gramian.exact import predictor
 
-    solved = ridge.solve_exact
+    solved = predictor.solve_exact
 
     def broken(*given, **options):
         found, stages = solved(*given, **options)
@@ -75,7 +75,7 @@ def test_coefficients_that_are_not_finite_are_no_model(monkeypatch):
 
     model = gm.KernelRidge(gamma=1.0, approximation="exact").fit(X, Y)
     before = dict(model.__dict__)
-    monkeypatch.setattr(ridge, "solve_exact", broken)
+    monkeypatch.setattr(predictor, "solve_exact", broken)
     with pytest.raises(gm.NumericalError, match="KernelRidge ended with coefficients that are not finite"):
         model.fit(X, Y)
     assert model.__dict__ == before

@@ -164,7 +164,7 @@ def test_two_values_are_switched():
 
 
 def test_streams_learn_from_the_first_rows(monkeypatch):
-    monkeypatch.setattr("gramian.ridge.stream_buffer.FIRST_ROWS", 200)
+    monkeypatch.setattr("gramian.ridge.streaming.FIRST_ROWS", 200)
     model = clone(RIDGE).partial_fit(X[:200], Y[:200])
     metric = model.metric_
     assert metric == clone(RIDGE).partial_fit(X[:200], Y[:200]).metric_

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
 import gramian as gm
-from gramian.compression.map_equality import difference
+from gramian.compression.features import difference
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
 

@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 import gramian as gm
 from gramian.data.source import ArraySource
 from gramian.model_file import load, save
-from gramian.ridge.stream_buffer import FIRST_ROWS, Waiting
+from gramian.ridge.streaming import FIRST_ROWS, Waiting
 
 
 def rows(n, seed=0):

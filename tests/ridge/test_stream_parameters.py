@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 import gramian as gm
-from gramian.compression.map_equality import same_values
+from gramian.compression.features import same_values
 
 RNG = np.random.default_rng(0)
 X = RNG.random((2400, 2))

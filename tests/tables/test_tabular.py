@@ -17,9 +17,9 @@ from sklearn.metrics import log_loss
 import gramian as gm
 from gramian._budget import parse_bytes
 from gramian.engine import Engine
-from gramian.estimator.display import shown_summary
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import ResourceParameters
+from gramian.estimator.summaries import shown_summary
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration

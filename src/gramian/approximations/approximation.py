@@ -30,14 +30,12 @@ from gramian.compression.residual import Residual, SpectralError, spectral_error
 from gramian.compression.storage import dense_features, operator_of, stored_levels
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import KernelEstimator
+from gramian.estimator.answers import finite_values, overflowing, rows_at
+from gramian.estimator.base import KernelEstimator, read_paired_rows
 from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
 from gramian.estimator.constraints import CONSTRAINTS, Check
-from gramian.estimator.fit_inputs import read_paired_rows
-from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.overflow_checks import finite_values, overflowing, rows_at
+from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
-from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted
 from gramian.kernels.precomputed import bound, released

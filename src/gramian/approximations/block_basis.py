@@ -13,7 +13,7 @@ from gramian._typing import Rows
 from gramian.approximations.approximation import Approximation, approximation, checked
 from gramian.approximations.block_basis_sampled import SampledBasisBuilder
 from gramian.approximations.meka import MEKABuilder
-from gramian.compression.block_choice import BlockTrials, Build
+from gramian.compression.block_spectra import BlockTrials, Build
 from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.compression.rank_sharing import DEFAULT_RANK, Size, asked_size

@@ -1,18 +1,23 @@
-"""Setup of a fit: kernel, approximation, resources and random state, read from its estimator once."""
+"""Setup of a fit, read from its estimator once, and the map of a fitted approximation that it may reuse."""
 
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self
 
+import numpy as np
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from gramian._phases import Phases, silent
 from gramian._typing import RandomState
 from gramian.approximations.approximation import Approximation
+from gramian.compression.builder import PrebuiltBuilder, sizes_of
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.exceptions import InputError
+from gramian.kernels import Kernel
+from gramian.kernels.precomputed import Precomputed
 
 #: Parameters of an approximation's instance that the estimator which it is given to decides.
 OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget", "tile_dtype")
@@ -93,3 +98,54 @@ def _refuse_ignored(estimator: str, outer: dict[str, Any], chosen: Approximation
                 f"approximation={kind}({name}={inner!r}) would have no effect: {name} is taken from "
                 f"{estimator}. Write {estimator}({name}={inner!r}, approximation={kind}(...))."
             )
+
+
+def frozen_map(setup: FitSetup, n_features: int) -> PrebuiltBuilder | None:
+    """Return the map of a frozen ``approximation``, or None if the setup has no frozen one.
+
+    Raises ``InputError`` if it is not an approximation of gramian, was fitted with another number of
+    features, or if the estimator sets another kernel or tile dtype; ``NotFittedError`` if it is not fitted.
+    """
+    if not setup.frozen:
+        return None
+    inner = setup.approximation.estimator
+    kind = type(inner).__name__
+    if not isinstance(inner, Approximation):
+        raise InputError(
+            f"approximation=FrozenEstimator({kind}(...)) holds no feature map. Freeze a fitted "
+            "approximation, such as gramian.MultiResolution(...).fit(X)."
+        )
+    check_is_fitted(inner, "features_")
+    if isinstance(inner.features_.kernel, Precomputed):
+        raise InputError(
+            f"the frozen {kind} was fitted to a matrix of kernel values, and its landmarks are numbers of "
+            "its rows. Fit it to rows, with a kernel that has a name."
+        )
+    if inner.n_features_in_ != n_features:
+        raise InputError(
+            f"X has {n_features} features, but the frozen {kind} was fitted with {inner.n_features_in_}. "
+            f"Pass X of shape (n, {inner.n_features_in_})."
+        )
+    _check_kernel(setup.kernel, inner.features_.kernel, n_features)
+    _check_tiles(setup.resources.tile_dtype, inner.features_.dtype)
+    return PrebuiltBuilder(inner.features_, sizes_of(inner.plan_.builder))
+
+
+def _check_kernel(own: KernelParameters, kernel: Kernel, n_features: int) -> None:
+    if own.untouched:
+        return  # the estimator uses the map's kernel
+    asked = own.resolve(n_features)
+    if asked != kernel:
+        names = ", ".join(field.name for field in fields(own))
+        raise InputError(
+            f"the kernel is {asked}, but that of the frozen approximation is {kernel}. Leave {names} as they "
+            "are by default: the kernel is then the approximation's."
+        )
+
+
+def _check_tiles(tile_dtype: str, dtype: np.dtype[Any]) -> None:
+    if tile_dtype not in ("auto", dtype.name):
+        raise InputError(
+            f"tile_dtype={tile_dtype!r}, but the frozen approximation has {dtype.name} tiles. "
+            f"Leave tile_dtype='auto', or fit the approximation with tile_dtype={tile_dtype!r}."
+        )

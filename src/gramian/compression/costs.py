@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from gramian._tiles import TILE_BYTES, tile_rows
 from gramian.compression.builder import Builder
-from gramian.compression.grouping import UNIT_ROWS
+from gramian.compression.features import UNIT_ROWS
 from gramian.data.source import RowSource
 from gramian.landmarks.partition import SAMPLE_ROWS, partition_bytes
 from gramian.landmarks.rules import selection_bytes

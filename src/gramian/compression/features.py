@@ -10,23 +10,74 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from gramian._typing import Array, FloatArray, Rows
+from gramian._typing import Array, FloatArray, IntArray, Rows
 from gramian.compression.basis import Basis
-from gramian.compression.grouping import UNIT_ROWS, Unit, units_by_leaf
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
+from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import Partition
 from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
+
+#: Rows of one unit: enough for a fast matrix product, few enough to keep features in cache. Chosen by hand.
+UNIT_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive rows of a unit that share a node."""
+
+    node: int
+    rows: slice
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Some rows of a chunk sorted by leaf, and for each level the segments of its nodes."""
+
+    rows: IntArray
+    levels: tuple[tuple[Segment, ...], ...]
+
+    @property
+    def segments(self) -> Iterator[Segment]:
+        """Segments of all levels, from the root down."""
+        return chain.from_iterable(self.levels)
+
+    @property
+    def upwards(self) -> Iterator[Segment]:
+        """Segments of all levels, from the leaves up."""
+        return chain.from_iterable(reversed(self.levels))
+
+
+def units_by_leaf(labels: IntArray, leaf_levels: Array, unit_rows: int = UNIT_ROWS) -> Iterator[Unit]:
+    """Cut a chunk into units of at most ``unit_rows`` rows, sorted by leaf.
+
+    ``leaf_levels[l, b]`` is the node of level l above (or at) leaf b. The cut depends only on the labels, not
+    on the number of threads, so that sums over units are the same for any engine.
+    """
+    # NumPy sorts numbers of 8 and 16 bits in linear time.
+    order = np.argsort(labels.astype(np.min_scalar_type(leaf_levels.shape[1])), kind="stable")
+    for start in range(0, len(order), unit_rows):
+        rows = order[start : start + unit_rows]
+        leaves = labels[rows]
+        yield Unit(rows, tuple(_segments(nodes[leaves]) for nodes in leaf_levels))
+
+
+def _segments(nodes: IntArray) -> tuple[Segment, ...]:
+    cuts = np.flatnonzero(np.diff(nodes)) + 1
+    bounds = [0, *cuts.tolist(), len(nodes)]
+    return tuple(Segment(int(nodes[a]), slice(a, b)) for a, b in pairwise(bounds))
+
 
 Result = TypeVar("Result")
 #: Of each level a name, and the sizes of its blocks.
@@ -169,3 +220,63 @@ def forest_of(
         first = np.unique(below, return_index=True)[1]
         parents.append([int(above[leaf]) for leaf in first])
     return Forest.from_levels(ranks, parents)
+
+
+def difference(left: FeatureMap, right: FeatureMap) -> str | None:
+    """Return the name of the first difference of two maps ("kernels", "landmarks", …), or None if equal.
+
+    Maps with the same numbers give every row the same features, so their sums can be added. Time
+    O(bytes of the map).
+    """
+    if left is right:
+        return None
+    if left.kernel != right.kernel:
+        return f"the kernels ({left.kernel} and {right.kernel})"
+    if left.dtype != right.dtype:
+        return f"the tiles' types ({left.dtype.name} and {right.dtype.name})"
+    if left.forest != right.forest:
+        return (
+            f"the ranks or numbers of blocks ({left.partition.n_blocks} blocks of total rank {left.rank}, "
+            f"and {right.partition.n_blocks} of {right.rank})"
+        )
+    if not same_values(left.partition, right.partition):
+        return "the partitions"
+    for mine, its in zip(left.nodes, right.nodes, strict=True):
+        if not same_values(mine.landmarks, its.landmarks):
+            return "the landmarks"
+        if not (same_values(mine.vectors, its.vectors) and same_values(mine.projection, its.projection)):
+            return "the whitening vectors"
+        if not same_values(mine.columns, its.columns):
+            return "the random features"
+    return None if _same_core(left.core, right.core) else "the cores"
+
+
+def _same_core(left: CoupledCore | None, right: CoupledCore | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return all(np.array_equal(left.row_strip(s), right.row_strip(s)) for s in range(len(left.ranks)))
+
+
+def same_values(left: Any, right: Any) -> bool:
+    """Tell whether two values have the same type and are equal, field by field and number by number.
+
+    Arrays may lie in memory or in a memory map, in any order of their axes and bytes.
+    """
+    if left is right:
+        return True
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return left.dtype.newbyteorder("=") == right.dtype.newbyteorder("=") and np.array_equal(left, right)
+    if type(left) is not type(right):
+        return False
+    if sp.issparse(left):
+        parts = ("shape", "data", "indices", "indptr")
+        return all(same_values(getattr(left, part), getattr(right, part)) for part in parts)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(same_values, left, right))
+    if isinstance(left, Columns) and not is_dataclass(left):
+        return True  # columns follow from kernel and landmarks, which are compared on their own
+    if is_dataclass(left):
+        return all(
+            same_values(getattr(left, f.name), getattr(right, f.name)) for f in fields(left) if f.compare
+        )
+    return bool(left == right)

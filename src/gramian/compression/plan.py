@@ -13,8 +13,7 @@ from gramian._phases import Phases, silent
 from gramian._typing import Array
 from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import Resources, Workload, phase_bytes, phase_seconds
-from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import UNIT_ROWS
+from gramian.compression.features import UNIT_ROWS, FeatureMap
 from gramian.compression.rank_sharing import at_most_rows
 from gramian.data.source import RowSource
 from gramian.engine import Engine

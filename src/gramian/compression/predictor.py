@@ -11,15 +11,27 @@ import numpy as np
 
 from gramian._numerics import narrowed
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
-from gramian.compression.features import BlockSizes, FeatureMap
-from gramian.compression.grouping import Unit, units_by_leaf
-from gramian.compression.terms import KernelTerms
+from gramian.compression.features import BlockSizes, FeatureMap, Unit, units_by_leaf
 from gramian.data.source import RowSource, row_blocks
 from gramian.data.values import row_bytes
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import Partition
+
+
+@dataclass(frozen=True)
+class KernelTerms:
+    """Kernel values and weights of some rows, all of which have the same points z_j.
+
+    rows : (b,) numbers of the rows; points : (m,) numbers of the points among all points of the predictor;
+    values : (b, m), k(x_i, z_j); weights : (m, outputs), c_j. Their product is the prediction of the rows.
+    """
+
+    rows: IntArray
+    points: IntArray
+    values: FloatArray
+    weights: FloatArray
 
 
 @dataclass(frozen=True)

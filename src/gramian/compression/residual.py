@@ -11,8 +11,7 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
-from gramian.compression.features import FeatureMap, Result
-from gramian.compression.grouping import Unit
+from gramian.compression.features import FeatureMap, Result, Unit
 from gramian.compression.storage import operator_of
 from gramian.compression.sums import leaf_blocks, map_source
 from gramian.data.source import RowSource, as_source, sample_rows

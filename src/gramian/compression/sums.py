@@ -9,8 +9,7 @@ import numpy as np
 from gramian._numerics import narrowed
 from gramian._phases import Progress, uncounted
 from gramian._typing import Array, FloatArray, IntArray, Rows
-from gramian.compression.features import FeatureMap, Result
-from gramian.compression.grouping import Unit
+from gramian.compression.features import FeatureMap, Result, Unit
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import Forest, NodeSums

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,11 +16,9 @@ from gramian.compression.plan import Plan
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, ArraySource, RowSource
 from gramian.engine import Engine
-from gramian.estimator import display
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
-from gramian.estimator.matching import check_width, matched, names_known
-from gramian.estimator.rows import checked_rows
-from gramian.estimator.summaries import Evidence, Fact, summary_of
+from gramian.estimator.rows import check_width, checked_rows, matched, names_known
+from gramian.estimator.summaries import Evidence, Fact, below_diagram, check_has_fit, rich_text, summary_of
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import StoredMatrix, StoredRows, check_kernel_matrix
@@ -94,11 +92,11 @@ class KernelEstimator(BaseEstimator):
         Nothing is computed from rows, so that the model may come from a file. ``print`` shows it as text.
         Time O(blocks + parameters). NotFittedError before a fit.
         """
-        display.check_has_fit(self)
+        check_has_fit(self)
         return summary_of(self, self._evidence(), self._class_facts())
 
     def _repr_html_inner(self) -> str:
-        return display.below_diagram(self, super()._repr_html_inner())
+        return below_diagram(self, super()._repr_html_inner())
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
@@ -115,7 +113,7 @@ class KernelEstimator(BaseEstimator):
         return {}
 
     def __rich__(self) -> Any:
-        return display.rich_text(self)
+        return rich_text(self)
 
     # ---- rows, kernel, tiles --------------------------------------------------------------------
 
@@ -219,3 +217,30 @@ def required_target(estimator: BaseEstimator, y: ArrayLike) -> None:
     """Raise, in scikit-learn's words, where there is no y."""
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+
+
+class ReadsRows(Protocol):
+    """An estimator of this library, as far as rows are read by it."""
+
+    def _rows(self, X: RowsLike, *, reset: bool) -> Any:
+        """Return a source of the checked rows."""
+
+
+def read_rows(model: ReadsRows, X: RowsLike, *, reset: bool = False) -> RowSource:
+    """Return the rows of X, checked against those of the fit, or with ``reset`` as those of a new fit."""
+    found: RowSource = model._rows(X, reset=reset)
+    return found
+
+
+def read_paired_rows(model: ReadsRows, X: RowsLike) -> RowSource:
+    """Return the rows of X for work that takes their kernel values with each other, and not only with Z."""
+    source = read_rows(model, X)
+    if not isinstance(source, StoredRows):
+        return source
+    n, width = source.matrix.shape
+    if n != width:
+        raise InputError(
+            f"X has shape {(n, width)}, but the kernel values of the rows with each other are needed. "
+            f"Pass the training matrix K(X, X) of shape ({width}, {width})."
+        )
+    return StoredRows(source.matrix.paired())

@@ -1,4 +1,4 @@
-"""Evidence that a fitted estimator states about itself, and the summary made of it; no rows are read."""
+"""Evidence that a fitted estimator states about itself, and its display; no rows are read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import format_bytes
 from gramian._typing import Array, Rows
@@ -18,6 +20,7 @@ from gramian.exceptions import listed
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
 from gramian.summary import Grid, Summary, round_decimals, short, spread_grid
+from gramian.summary.html import fragment
 
 #: Classes that are named.
 MOST_CLASSES = 10
@@ -157,3 +160,36 @@ def _value(value: object) -> str:
 def number(value: object, digits: int = 4) -> str:
     """Return a number with some digits, or another value as a short text."""
     return f"{float(value):.{digits}g}" if isinstance(value, int | float | np.number) else _value(value)
+
+
+def check_has_fit(model: BaseEstimator) -> None:
+    """Raise ``NotFittedError`` for an estimator without a fit to summarise."""
+    check_is_fitted(model, msg="This %(name)s is not fitted: call fit before summary.")
+
+
+def shown_summary(model: BaseEstimator) -> Summary | None:
+    """Return the summary of a fitted estimator, or None before a fit."""
+    try:
+        found: Summary = model.summary()
+        return found
+    except NotFittedError:
+        return None
+    # A notebook that prints a model should never end in a traceback.
+    except Exception as error:
+        text = f"The summary could not be made ({type(error).__name__}: {error}). Please report this."
+        return Summary(type(model).__name__, (), warnings=(text,))
+
+
+def below_diagram(model: BaseEstimator, diagram: str) -> str:
+    """Return scikit-learn's diagram of an estimator, followed by the summary of a fitted one."""
+    summary = shown_summary(model)
+    return diagram if summary is None else diagram + fragment(summary)
+
+
+def rich_text(model: BaseEstimator) -> Any:
+    """Return what rich prints for an estimator: its summary, or its ``repr`` before a fit."""
+    # rich is an optional package, and whoever calls this has it.
+    from gramian.summary.terminal import plain, renderable
+
+    summary = shown_summary(model)
+    return plain(repr(model)) if summary is None else renderable(summary)

@@ -19,7 +19,7 @@ from gramian.engine import Engine
 from gramian.exact.blocks import balanced_blocks
 from gramian.exact.policy import Policy, Sizes
 from gramian.exact.preconditioner import root_and_blocks
-from gramian.exact.ridge import without_ones
+from gramian.exact.predictor import without_ones
 from gramian.exact.solve import costs_of, preconditioner_bytes
 from gramian.exact.system import ExactSystem
 from gramian.kernels.base import Kernel

@@ -13,13 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.approximations.explicit import ExplicitColumns
-from gramian.compression.predictor import Predictor
-from gramian.compression.terms import KernelTerms
+from gramian.compression.predictor import KernelTerms, Predictor
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, class_labels
-from gramian.estimator.base import KernelEstimator
-from gramian.estimator.fit_inputs import read_rows
+from gramian.estimator.base import KernelEstimator, read_rows
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError, listed, quoted
 from gramian.fast.probabilities import Calibration

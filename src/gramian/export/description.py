@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array
-from gramian.estimator.matching import names_known
+from gramian.estimator.rows import names_known
 from gramian.exceptions import AccuracyWarning, InputError, quoted, user_level
 from gramian.export.table import TableForm, refuse_no_text, table_form
 from gramian.fast.estimators import FastKernelModel

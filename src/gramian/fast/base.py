@@ -20,9 +20,9 @@ from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray, RowsLike
 from gramian.data.source import as_source
 from gramian.engine import Engine
+from gramian.estimator.answers import finite_values
 from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.fitting import remove
-from gramian.estimator.overflow_checks import finite_values
 from gramian.estimator.repeats import repeats_together
 from gramian.estimator.rows import checked_rows, checked_values
 from gramian.estimator.summaries import Evidence

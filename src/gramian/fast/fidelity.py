@@ -9,8 +9,7 @@ import numpy as np
 
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array, Float64Array
-from gramian.estimator.answers import likeliest
-from gramian.estimator.overflow_checks import overflowing
+from gramian.estimator.answers import likeliest, overflowing
 from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.fast.serving.predictor import FastPredictor
 

@@ -12,7 +12,7 @@ from gramian.data.names import names_of, places_of, with_columns
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
-from gramian.estimator.matching import names_known
+from gramian.estimator.rows import names_known
 from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.teachers import Translated
 

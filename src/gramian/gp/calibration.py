@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gramian._typing import Array, Float64Array, FloatArray, Rows
-from gramian.compression.grouping import Unit
+from gramian.compression.features import Unit
 from gramian.engine import Engine
 from gramian.estimator.conformal import held_out_quantile, held_out_rank
 from gramian.gp.dense import noise_of

@@ -9,9 +9,8 @@ import numpy as np
 from gramian.compression.costs import Resources, Workload
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
-from gramian.exact.plan import exact_plan
-from gramian.exact.predictor import ExactPredictor
-from gramian.exact.ridge import train_exact
+from gramian.exact.exact import exact_plan
+from gramian.exact.predictor import ExactPredictor, train_exact
 from gramian.exact.solve import SolveSettings
 from gramian.exact.system import keeps_tiles
 from gramian.gp.hyperparameters import Hyperparameters

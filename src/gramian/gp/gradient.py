@@ -29,8 +29,7 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.basis import BasisBuilder
-from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import Unit
+from gramian.compression.features import FeatureMap, Unit
 from gramian.compression.sums import map_source
 from gramian.gp.likelihood import MarginalLikelihood, Observations
 from gramian.gp.prior import residual_diagonal

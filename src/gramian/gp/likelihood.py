@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
-from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import Unit
+from gramian.compression.features import FeatureMap, Unit
 from gramian.compression.sums import UnitSums, add_unit, map_source, unit_products
 from gramian.data.source import RowSource
 from gramian.engine import Engine

@@ -19,8 +19,7 @@ import numpy as np
 from gramian._typing import Float64Array, Rows
 from gramian.approximations.polynomial_maps import TensorSketchBuilder
 from gramian.approximations.random_fourier import RandomFourierBuilder
-from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import UNIT_ROWS, Unit
+from gramian.compression.features import UNIT_ROWS, FeatureMap, Unit
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.exceptions import InputError

@@ -21,8 +21,7 @@ import numpy as np
 
 from gramian._numerics import descending_eigh
 from gramian._typing import Array, Float64Array, FloatArray, Rows
-from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import UNIT_ROWS, Unit
+from gramian.compression.features import UNIT_ROWS, FeatureMap, Unit
 from gramian.compression.predictor import Predictor, fold
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine

@@ -21,10 +21,9 @@ from gramian.data.source import RowSource
 from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.conformal import share
-from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.mixins import Regressor
-from gramian.estimator.progress import shown_phases
 from gramian.estimator.sample_weights import checked_weights
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets

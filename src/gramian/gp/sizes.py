@@ -14,11 +14,11 @@ from gramian.approximations.block_diagonal import BlockDiagonal, LowRankPlusBloc
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import GEMM_RATE, Resources, Workload
-from gramian.compression.grouping import UNIT_ROWS
+from gramian.compression.features import UNIT_ROWS
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exact.plan import exact_plan
+from gramian.exact.exact import exact_plan
 from gramian.exact.solve import SolveSettings
 from gramian.exceptions import BudgetError, InputError, did_you_mean
 from gramian.gp.conditional import CONDITIONAL_NEIGHBOURS, CONDITIONAL_ROWS

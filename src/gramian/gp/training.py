@@ -20,10 +20,9 @@ from gramian.data.fingerprint import fingerprint
 from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.estimator.answers import PREDICT_ROWS, in_blocks
+from gramian.estimator.answers import PREDICT_ROWS, finite_values, in_blocks, quietly, rows_at
 from gramian.estimator.column_scales import warn_of_scales
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.overflow_checks import finite_values, quietly, rows_at
 from gramian.estimator.targets import NumberTargets
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import AccuracyWarning, user_level

@@ -11,7 +11,7 @@ import numpy as np
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.expansion import PairwisePredictor, class_pairs
-from gramian.compression.grouping import Unit, units_by_leaf
+from gramian.compression.features import Unit, units_by_leaf
 from gramian.compression.predictor import Predictor
 from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor

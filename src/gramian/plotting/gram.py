@@ -15,7 +15,7 @@ from gramian.approximations.approximation import Approximation
 from gramian.compression.storage import stored_operator
 from gramian.data.source import ArraySource, sample_rows
 from gramian.engine import Engine
-from gramian.estimator.fit_inputs import read_paired_rows
+from gramian.estimator.base import read_paired_rows
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import bound
 from gramian.plotting.canvas import Axes, Display, pyplot

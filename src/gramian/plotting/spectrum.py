@@ -18,7 +18,7 @@ from gramian.compression.features import FeatureMap
 from gramian.compression.storage import operator_of
 from gramian.data.source import ArraySource, RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.estimator.fit_inputs import read_paired_rows, read_rows
+from gramian.estimator.base import read_paired_rows, read_rows
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.gp.regressor import GaussianProcessRegressor

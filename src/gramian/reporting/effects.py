@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.cells import CATEGORY, DATE
 from gramian.data.source import ArraySource
-from gramian.estimator.base import KernelEstimator
-from gramian.estimator.fit_inputs import read_rows
+from gramian.estimator.base import KernelEstimator, read_rows
 from gramian.exceptions import GramianError
 from gramian.explanation import Explanation, explain
 from gramian.kernels.precomputed import StoredRows

@@ -21,8 +21,7 @@ from gramian._random import as_generator
 from gramian._typing import RandomState, Rows, RowsLike
 from gramian.data.column import as_column
 from gramian.data.tables import as_table
-from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fit_inputs import read_rows
+from gramian.estimator.base import KernelEstimator, own_target, read_rows
 from gramian.estimator.labels import label_array
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError

@@ -20,11 +20,10 @@ from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.labelled import labelled_numbers
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.parameters import KernelParameters
-from gramian.estimator.progress import shown_phases
 from gramian.estimator.repeats import without_copies
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, did_you_mean
@@ -32,8 +31,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.resolve import KERNEL_NAMES, WITHOUT_GAMMA
 from gramian.metric.input import InputParameters, planned_input, scaled_input
-from gramian.ridge.far_targets import warn_of_far_targets
-from gramian.ridge.folds import folds_of
+from gramian.ridge.held_out import folds_of
 from gramian.ridge.kernel_search import (
     BestKernel,
     Objective,
@@ -48,8 +46,18 @@ from gramian.ridge.kernel_sums import NumberRows
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.scoring import Scorer, warn_at_edge, warn_of_unused_weights
-from gramian.selection.automatic import AUTO, automatic, chosen_kernel, is_auto, refuse_far_rows, usual_setup
-from gramian.selection.penalties import USUAL_ALPHAS, mean_diagonal, penalty_grid
+from gramian.ridge.training import warn_of_far_targets
+from gramian.selection.automatic import (
+    AUTO,
+    USUAL_ALPHAS,
+    automatic,
+    chosen_kernel,
+    is_auto,
+    mean_diagonal,
+    penalty_grid,
+    refuse_far_rows,
+    usual_setup,
+)
 
 REFINE = ("lengthscale", "lengthscales")
 

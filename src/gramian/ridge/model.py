@@ -17,8 +17,7 @@ from gramian.compression.predictor import Predictor
 from gramian.data.distributed import Cluster, Partitioned
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
-from gramian.estimator.answers import PREDICT_ROWS, in_blocks
-from gramian.estimator.overflow_checks import finite_blocks, finite_values, quietly, rows_at
+from gramian.estimator.answers import PREDICT_ROWS, finite_blocks, finite_values, in_blocks, quietly, rows_at
 from gramian.estimator.summaries import Evidence
 from gramian.exact.predictor import ExactPredictor
 from gramian.kernels import Kernel

@@ -10,12 +10,13 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, Self, cast
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import clone, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
@@ -24,25 +25,62 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import refuse_masked
 from gramian._phases import Phases
 from gramian._typing import Array, Float64Array, RowsLike
-from gramian.compression.map_equality import same_values
+from gramian.compression.features import same_values
 from gramian.compression.plan import Plan
 from gramian.data.distributed import cluster_of
+from gramian.data.fingerprint import fingerprint
 from gramian.data.source import RowSource
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
 from gramian.estimator.labels import label_array
-from gramian.estimator.matching import check_width, matched, names_known
 from gramian.estimator.parameters import KernelParameters
+from gramian.estimator.rows import check_width, matched, names_known
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, listed, quoted, user_level
 from gramian.metric.input import feature_importances_
-from gramian.ridge.fit_data import FitData
 from gramian.ridge.model import KernelModel, RidgeModel
 from gramian.ridge.parameters import RidgeParameters, exact_of
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.streaming import RidgeStream
 from gramian.selection.automatic import automatic
+
+
+@dataclass(frozen=True)
+class FitData:
+    """Rows, targets and sample weights as the user passed them to ``fit``; nothing is copied.
+
+    Rows that a caller writes over between two calls, as in a buffer that is filled again, would be counted
+    twice. Arrays in memory are therefore recognised by a fingerprint; files, frames and lists are not.
+    """
+
+    X: Any
+    y: Any
+    sample_weight: Any
+    fingerprints: tuple[str | None, ...]
+
+    @classmethod
+    def of(cls, X: RowsLike, y: ArrayLike | None, sample_weight: ArrayLike) -> Self:
+        """Return these rows with their fingerprints. Time independent of n."""
+        return cls(X, y, sample_weight, tuple(map(_fingerprint, (X, y, sample_weight))))
+
+    def check_unchanged(self) -> None:
+        """Raise where an array has been written to since the fit."""
+        given = {"X": self.X, "y": self.y, "sample_weight": self.sample_weight}
+        for (name, value), known in zip(given.items(), self.fingerprints, strict=True):
+            if _fingerprint(value) != known:
+                raise InputError(
+                    f"the array {name} that fit was given has been changed since, so that its rows cannot be "
+                    "added to the new ones. Pass a copy to fit, or train by partial_fit from the start."
+                )
+
+
+def _fingerprint(given: Any) -> str | None:
+    """Return the fingerprint of an array in memory; None for anything else."""
+    values = given.data if sp.issparse(given) and hasattr(given, "data") else given
+    in_memory = isinstance(values, np.ndarray) and not isinstance(values, np.memmap) and values.ndim > 0
+    return fingerprint(values) if in_memory else None
+
 
 #: Parameters that a stream reads when it begins; kernel and intercept are compared with those that it has.
 AT_START = ("standardize", "metric", "approximation", "tile_dtype", "random_state", "gamma")

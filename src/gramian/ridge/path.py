@@ -19,8 +19,7 @@ import numpy as np
 
 from gramian._numerics import descending_eigh, gram_factor, ridge_tolerance, unit_roundoff
 from gramian._typing import Float64Array, FloatArray
-from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import Unit
+from gramian.compression.features import FeatureMap, Unit
 from gramian.compression.ridge_sums import split_intercept
 from gramian.compression.training import solve_eliminated, warn_if_missed
 from gramian.engine import Engine

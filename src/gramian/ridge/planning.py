@@ -11,10 +11,9 @@ from gramian._random import as_generator
 from gramian._typing import Array
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.auto import auto_plan, probe, probe_rows
-from gramian.approximations.frozen import frozen_map
 from gramian.approximations.methods import METHODS
 from gramian.approximations.multiresolution import MultiResolutionBuilder
-from gramian.approximations.setup import FitSetup
+from gramian.approximations.setup import FitSetup, frozen_map
 from gramian.compression.builder import BuildSettings
 from gramian.compression.costs import Resources, Workload
 from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
@@ -22,8 +21,7 @@ from gramian.compression.training import choose_dtype
 from gramian.data.source import RowSource
 from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
-from gramian.exact.exact import Exact
-from gramian.exact.plan import exact_plan
+from gramian.exact.exact import Exact, exact_plan
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
 from gramian.metric.input import planned_input

@@ -17,8 +17,7 @@ from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Float64Array
 from gramian.compression.builder import sizes_of
 from gramian.compression.costs import Workload
-from gramian.compression.features import FeatureMap
-from gramian.compression.map_equality import difference
+from gramian.compression.features import FeatureMap, difference
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import fold
 from gramian.compression.ridge_sums import RidgeSums, SlicedTargets, sum_rows

@@ -1,4 +1,4 @@
-"""Rows that a ridge model takes in several calls: rows that wait, then an input, a feature map and sums."""
+"""Rows that a ridge model takes in several calls: first rows that wait, then an input, a map and sums."""
 
 from __future__ import annotations
 
@@ -6,21 +6,197 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
+import scipy.sparse as sp
+
 from gramian._phases import silent
-from gramian.approximations.frozen import frozen_map
+from gramian._typing import Array, Float64Array, Rows
+from gramian.approximations.setup import frozen_map
+from gramian.compression.builder import PrebuiltBuilder, sizes_of
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
-from gramian.data.source import as_source
+from gramian.compression.ridge_sums import RidgeSums
+from gramian.data.source import RowSource, as_source
+from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.summaries import Evidence
+from gramian.estimator.targets import ClassTargets, NumberTargets
+from gramian.exceptions import InputError
 from gramian.metric.input import Input, planned_input
 from gramian.metric.summary import with_metric
+from gramian.ridge.growth import Territory, growable, growing_sizes
 from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.stream import Stream
-from gramian.ridge.stream_buffer import Waiting, enough
-from gramian.ridge.stream_fit import begin_stream, extend_stream, other_outputs, stream_engine
+from gramian.ridge.training import ridge_input
+
+
+def begin_stream(
+    parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool, held: int = 0
+) -> tuple[Input, Stream]:
+    """Return input and stream that these rows begin, which take ``held`` bytes of the memory budget."""
+    found = ridge_input(parameters, rows)
+    source, weights, n_outputs = found.over(rows.source), rows.weights, rows.n_outputs
+    setup = parameters.setup
+    plan, kernel, engine, rng = plan_sums(
+        setup.less(held), source, n_outputs, parameters.least, stream=True, weights=weights
+    )
+    features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights, phases=setup.phases)
+    shift = rows.targets.centre(weights) if parameters.intercept else np.zeros(n_outputs)
+    given, sizes, territory = isinstance(plan.builder, PrebuiltBuilder), sizes_of(plan.builder), None
+    if growable(features, sizes):
+        territory = Territory.around(
+            features,
+            growing_sizes(features, sizes),
+            source,
+            built=not given,
+            rng=rng,
+            engine=engine,
+            memory_budget=plan.memory_budget,
+        )
+    if grow:
+        growing_sizes(features, sizes)
+    sums = RidgeSums.zeros(features, shift, intercept=parameters.intercept)
+    work = Workload.of(source, n_outputs, streamed=True)
+    stream = Stream(features, sums, plan, work, territory)
+    if grow and given:  # no row is new to a map that was built from it
+        stream = stream.explored(source, weights, engine, setup.resources.memory_bytes)
+    done = setup.phases("sums", rows.n)
+    return found, stream.extended(source, rows.targets, weights, engine, done)
+
+
+def extend_stream(
+    parameters: RidgeParameters, known: Input, stream: Stream, rows: LabelledRows[Any], *, grow: bool
+) -> Stream:
+    """Return the stream, which began with this input, with further rows."""
+    source, resources = known.over(rows.source), parameters.setup.resources
+    _check_unchanged(parameters, stream, source, rows.n_outputs)
+    engine = stream_engine(stream, resources.engine)
+    if grow:
+        growing_sizes(stream.features, sizes_of(stream.plan.builder))
+        stream = stream.explored(source, rows.weights, engine, resources.memory_bytes)
+    done = parameters.setup.phases("sums", rows.n)
+    return stream.extended(source, rows.targets, rows.weights, engine, done)
+
+
+def stream_engine(stream: Stream, engine: Engine) -> Engine:
+    """Return an engine of as many threads as this one has and the plan has room for."""
+    return Engine(min(engine.n_threads, stream.plan.n_threads))
+
+
+def other_outputs(found: int, expected: int) -> InputError:
+    """Return the error about rows with more or fewer outputs than those before."""
+    return InputError(
+        f"y has {found} outputs, but the rows so far have {expected}. Give targets of the same shape in "
+        "every call."
+    )
+
+
+def _check_unchanged(parameters: RidgeParameters, stream: Stream, source: RowSource, n_outputs: int) -> None:
+    """Raise where the rows, or parameters that have changed, do not go with the stream so far."""
+    outputs = len(stream.sums.shift)
+    if n_outputs != outputs:
+        raise other_outputs(n_outputs, outputs)
+    frozen = frozen_map(parameters.setup, source.shape[1])
+    known: Any = stream.features.kernel
+    kernel: Any = parameters.setup.kernel.of(source) if frozen is None else frozen.features.kernel
+    if parameters.setup.kernel.by_rows and type(kernel) is type(known) and hasattr(known, "lengthscale"):
+        kernel = replace(kernel, lengthscale=known.lengthscale)  # the first rows have decided
+    if kernel != known:
+        raise InputError(
+            f"the kernel is now {kernel}, but the stream was started with {known}. "
+            "Change it before the first call of partial_fit, or clone the model."
+        )
+    if parameters.intercept != stream.sums.intercept:
+        raise InputError(
+            f"fit_intercept={parameters.intercept!r}, but the stream was started with "
+            f"{stream.sums.intercept}. Change it before the first call of partial_fit, or clone the "
+            "model."
+        )
+
+
+#: Rows of positive weight after which scaler, metric and landmarks of a stream are chosen. With fewer rows
+#: ``"auto"`` would take every row as a landmark.
+FIRST_ROWS = 2_000
+#: Fraction of the memory budget that waiting rows may take; when they exceed it they wait no longer.
+WAITING_PART = 1 / 16
+
+
+def enough(n_rows: int, weights: Array | None, nbytes: int, memory_budget: int) -> bool:
+    """Return whether rows are enough to choose from, or take too much memory to wait."""
+    counted = n_rows if weights is None else int(np.count_nonzero(weights))
+    return counted >= FIRST_ROWS or nbytes > WAITING_PART * memory_budget
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Copies of the rows so far, with their targets and weights."""
+
+    rows: Rows
+    y: Array  #: numbers (n, outputs), or labels (n,)
+    weights: Float64Array | None = None
+    classes: Array | None = None  #: of labels, all that will come
+
+    @classmethod
+    def of(cls, rows: LabelledRows[Any]) -> Self:
+        """Return copies of labelled rows."""
+        read, targets = rows.rows, rows.targets
+        labels = isinstance(targets, ClassTargets)
+        y = targets.classes[targets.codes(slice(0, rows.n))] if labels else np.array(rows.numbers)
+        return cls(
+            read.copy() if sp.issparse(read) else np.array(read),
+            np.asarray(y),
+            None if rows.weights is None else np.array(rows.weights, np.float64),
+            targets.classes if labels else None,
+        )
+
+    @property
+    def labelled(self) -> LabelledRows[Any]:
+        """The rows, with their targets and weights."""
+        n, classes = self.n_rows, self.classes
+        targets = NumberTargets(self.y, n) if classes is None else ClassTargets(self.y, n, classes)
+        return LabelledRows(as_source(self.rows), targets, self.weights)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows so far."""
+        return int(self.rows.shape[0])
+
+    @property
+    def all_weights(self) -> Float64Array:
+        """Weight of each row."""
+        return np.ones(self.n_rows) if self.weights is None else self.weights
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows, targets and weights."""
+        rows: Any = self.rows
+        parts = [rows.data, rows.indices, rows.indptr] if sp.issparse(self.rows) else [rows]
+        parts += [self.y] if self.weights is None else [self.y, self.weights]
+        return sum(int(part.nbytes) for part in parts)
+
+    def enough(self, memory_budget: int) -> bool:
+        """Return whether the map of the stream is to be chosen from these rows now."""
+        return enough(self.n_rows, self.weights, self.nbytes, memory_budget)
+
+    def joined(self, other: Waiting) -> Waiting:
+        """Return these rows followed by others, as CSR if either is sparse."""
+        rows: Any = (self.rows, other.rows)
+        stacked: Any
+        if sp.issparse(rows[0]) or sp.issparse(rows[1]):
+            stacked = sp.vstack([sp.csr_array(part) for part in rows], format="csr")
+        else:
+            stacked = np.concatenate(rows)
+        weights = None
+        if self.weights is not None or other.weights is not None:
+            weights = np.concatenate([self.all_weights, other.all_weights])
+        return Waiting(stacked, np.concatenate([self.y, other.y]), weights, self.classes)
+
+    def fade(self, factor: float) -> Waiting:
+        """Return the rows with ``factor`` times their weight."""
+        return replace(self, weights=self.all_weights * factor)
+
 
 #: Learned attributes that are found from a stream's sums when they are asked for, and not before.
 SOLVED = ("predictor_", "intercept_", "solution_")

@@ -27,12 +27,10 @@ from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
-from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.matching import names_known
-from gramian.estimator.progress import shown_phases
+from gramian.estimator.fitting import all_or_nothing, shown_phases
+from gramian.estimator.rows import names_known
 from gramian.estimator.summaries import Evidence
-from gramian.exact.exact import Exact
-from gramian.exact.plan import exact_plan
+from gramian.exact.exact import Exact, exact_plan
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel

@@ -23,9 +23,16 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.input import learned_input
-from gramian.selection.automatic import chosen_kernel, refuse_far_rows, searchable
+from gramian.selection.automatic import (
+    CLOSE,
+    chosen_kernel,
+    fold_numbers,
+    mean_diagonal,
+    penalty_grid,
+    refuse_far_rows,
+    searchable,
+)
 from gramian.selection.kernel_choice import LEAST_ROWS, KernelChoice
-from gramian.selection.penalties import CLOSE, fold_numbers, mean_diagonal, penalty_grid
 from gramian.solvers.losses import SquaredEpsilonInsensitive
 from gramian.solvers.newton_system import NewtonPoint
 from gramian.svm.newton import NewtonFit, NewtonParameters, Problem, begin_training, minimise, newton_round

@@ -15,13 +15,18 @@ from gramian._checks import one_of
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.expansion import class_pairs
-from gramian.estimator.answers import PREDICT_ROWS, decision_values, in_blocks
+from gramian.estimator.answers import (
+    PREDICT_ROWS,
+    decision_values,
+    finite_values,
+    in_blocks,
+    quietly,
+    rows_at,
+)
 from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.fitting import all_or_nothing, shown_bar
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
-from gramian.estimator.overflow_checks import finite_values, quietly, rows_at
-from gramian.estimator.progress import shown_bar
 from gramian.estimator.summaries import MOST_CLASSES, Evidence
 from gramian.exceptions import listed
 from gramian.kernels.precomputed import bound

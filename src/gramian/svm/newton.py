@@ -19,7 +19,7 @@ from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.matching import names_known
+from gramian.estimator.rows import names_known
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import BudgetError, InputError

@@ -14,8 +14,7 @@ import numpy as np
 from gramian._numerics import narrowed
 from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
-from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import Unit
+from gramian.compression.features import FeatureMap, Unit
 from gramian.compression.ridge_sums import SlicedTargets
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine

@@ -13,8 +13,7 @@ from gramian._numerics import gram_factor, least_smoothing, unit_roundoff
 from gramian._phases import Phases, named, silent
 from gramian._random import children
 from gramian._typing import Array, Float64Array
-from gramian.compression.features import FeatureMap
-from gramian.compression.grouping import UNIT_ROWS
+from gramian.compression.features import UNIT_ROWS, FeatureMap
 from gramian.compression.plan import NOMINAL_THREADS, Plan
 from gramian.compression.predictor import Predictor, fold
 from gramian.compression.ridge_sums import SlicedTargets

@@ -24,10 +24,9 @@ from gramian.data.mapped import map_rows
 from gramian.data.tables import TableSource, as_table
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
-from gramian.estimator.fitting import remove
+from gramian.estimator.fitting import remove, shown_phases
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import ResourceParameters
-from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import Targets
 from gramian.exceptions import AccuracyWarning, InputError, user_level

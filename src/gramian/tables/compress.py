@@ -17,7 +17,7 @@ from gramian.data.formats.frames import opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.names import names_of
 from gramian.estimator.base import is_source
-from gramian.estimator.matching import matched, names_known
+from gramian.estimator.rows import matched, names_known
 from gramian.exceptions import InputError
 from gramian.fast.compress import compress_rows, is_answers
 from gramian.fast.estimators import FastKernelClassifier

@@ -15,8 +15,7 @@ from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values, probabilities
-from gramian.estimator.base import KernelEstimator
-from gramian.estimator.fit_inputs import read_rows
+from gramian.estimator.base import KernelEstimator, read_rows
 from gramian.fast.probabilities import Calibration
 from gramian.kernels import Kernel
 from gramian.metric.metric import Metric

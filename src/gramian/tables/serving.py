@@ -22,8 +22,7 @@ from gramian.estimator.answers import (
     predicted_numbers,
     probabilities,
 )
-from gramian.estimator.display import check_has_fit
-from gramian.estimator.summaries import Fact
+from gramian.estimator.summaries import Fact, check_has_fit
 from gramian.exceptions import InputError, quoted
 from gramian.fast.probabilities import Calibration
 from gramian.summary import Grid, Summary

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramian._typing import Float64Array
-from gramian.estimator.progress import shown_bar
+from gramian.estimator.fitting import shown_bar
 from gramian.tables.descent import Setting
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.search import TableSearchResult

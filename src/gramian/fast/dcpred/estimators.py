@@ -16,10 +16,9 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.estimator.answers import PREDICT_ROWS, class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
-from gramian.estimator.progress import shown_phases
 from gramian.estimator.summaries import Evidence
 from gramian.fast.dcpred.fitting import LEARNED, DCPredModel, fit_dcpred
 from gramian.fast.dcpred.parameters import DCPredParameters

@@ -13,10 +13,9 @@ from numpy.typing import DTypeLike
 from gramian._typing import Array, FloatArray
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.answers import PREDICT_ROWS, in_blocks
+from gramian.estimator.answers import PREDICT_ROWS, finite_blocks, in_blocks, quietly
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.overflow_checks import finite_blocks, quietly
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.fast.dcpred.leaf import LeafReport

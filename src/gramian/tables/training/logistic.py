@@ -10,8 +10,7 @@ import numpy as np
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exact.folds import LOGISTIC, SQUARED, FoldModels, left_out
-from gramian.exact.predictor import ExactPredictor
-from gramian.exact.ridge import served_dtype
+from gramian.exact.predictor import ExactPredictor, served_dtype
 from gramian.exact.system import KEPT_SHARE
 from gramian.operators.kernel import KernelOperator
 from gramian.ridge.model import KernelModel
