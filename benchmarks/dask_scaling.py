@@ -27,7 +27,7 @@ from suite.machine import describe
 
 import gramian as gm
 from gramian._budget import format_bytes
-from gramian.compression.ridge_sums import PartSums, RidgeSums
+from gramian.ridge.sums import PartSums, RidgeSums
 from gramian.engine_dask import DaskEngine
 
 #: Where the table is stored, with commit, versions and machine.

@@ -1,4 +1,4 @@
-"""Map over independent tasks, serially or on threads, with the same result either way.
+"""What a fit may use, and its map over independent tasks, with the same result on any number of threads.
 
 Algorithms cut their work into tasks, whose number does not depend on the number of threads, and add up the
 results in the order of the tasks. The engine only decides which thread computes what. In each thread BLAS is
@@ -23,6 +23,9 @@ from typing import Any, TypeVar
 import joblib
 import numpy as np
 
+from gramian._budget import parse_bytes
+from gramian._phases import Phases, silent
+from gramian._random import as_generator
 from gramian._tiles import one_blas_thread
 from gramian.exceptions import InputError, quoted
 
@@ -113,6 +116,37 @@ class Engine:
         with self.results(function, tasks) as found:
             for _ in found:
                 pass
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a fit may use, and whom it tells: passed from its estimator down to every phase.
+
+    memory_bytes : of working memory; engine : threads; tile_dtype : precision of the kernel tiles, "auto"
+    until the rows have decided; random_state : as scikit-learn takes it; phases : is told of the phases.
+    """
+
+    memory_bytes: int
+    engine: Engine
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    phases: Phases = silent
+
+    @classmethod
+    def of(cls, estimator: Any, phases: Phases = silent) -> Run:
+        """Return what an estimator's parameters allow."""
+        threads, seed = Engine(estimator.n_jobs), estimator.random_state
+        return cls(parse_bytes(estimator.memory_budget), threads, estimator.tile_dtype, seed, phases)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the kernel tiles, once it is decided."""
+        return np.dtype(self.tile_dtype)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator of the random state; a seed gives a new one each time."""
+        return as_generator(self.random_state)
 
 
 def _serially(function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:

@@ -79,12 +79,12 @@ def test_every_estimator_and_law_is_drawn():
 def test_a_penalty_that_is_a_little_wrong_is_noticed(monkeypatch, factor):
     case = Case("KernelRidge", (("alpha", "0.1"), ("gamma", "0.5")), n=60)
     check(case, "ridge is dense ridge")
-    right = training.train_ridge
+    right = training.solve_ridge
 
-    def wrong(rows, kernel, alpha, plan, **options):
-        return right(rows, kernel, factor * alpha, plan, **options)
+    def wrong(features, sums, alpha, engine):
+        return right(features, sums, factor * alpha, engine)
 
-    monkeypatch.setattr(training, "train_ridge", wrong)
+    monkeypatch.setattr(training, "solve_ridge", wrong)
     with pytest.raises(Broken, match="times the tolerance"):
         check(case, "ridge is dense ridge")
 

@@ -15,8 +15,8 @@ from adversary import dense, kernels
 from adversary.cases import Case, class_of, put
 from adversary.trial import Broken, Trial
 from gramian._numerics import unit_roundoff
-from gramian.compression.checkpoint import SumsCheckpoint
 from gramian.data.source import as_source
+from gramian.ridge.checkpoint import SumsCheckpoint
 
 #: Units of weights; exponents of two of other units: within float32, beyond it, and near the ends of float64.
 POWERS_OF_TWO = (2.0**-20, 4.0, 2.0**20)

@@ -19,9 +19,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import gramian as gm
-from gramian.compression import training
 from gramian.data.distributed import cluster_of
 from gramian.exceptions import ClusterError
+from gramian.ridge import training
 
 dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
 pytest.importorskip("distributed", reason="needs the extra 'dask'")
@@ -211,7 +211,7 @@ class TestOnCollections:
             patch.setattr(distributed_rows, "TASK_ROWS", 1)
             whole = model().fit(dX, dy)
             patch.setattr(distributed_rows.TaskParts, "rounds", broken(distributed_rows.TaskParts.rounds))
-            patch.setattr("gramian.compression.checkpoint.SHARE", 1e9)
+            patch.setattr("gramian.ridge.checkpoint.SHARE", 1e9)
             with pytest.raises(Stopped):
                 model(checkpoint=tmp_path / "c").fit(dX, dy)
         assert 0 < sum(seen) < N

@@ -1,4 +1,4 @@
-"""Parameters as values: the kernel, the resources and the setup of a fit."""
+"""Parameters as values: the kernel, the run and the setup of a fit."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import gramian as gm
 from gramian.approximations.setup import FitSetup
 from gramian.data.source import as_source
 from gramian.data.subset import SubsetRows
-from gramian.engine import Engine
-from gramian.estimator.parameters import KernelParameters, ResourceParameters
+from gramian.engine import Engine, Run
+from gramian.estimator.parameters import KernelParameters, settled_run
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows
 from gramian.ridge.parameters import RidgeParameters
 
@@ -52,8 +52,8 @@ def test_untouched_parameters_are_those_by_default(changes, untouched):
 
 @pytest.mark.parametrize(("tile_dtype", "expected"), [("auto", "float64"), ("float32", "float32")])
 def test_rows_settle_the_precision(tile_dtype, expected):
-    found = ResourceParameters(10**6, Engine(3), tile_dtype).settled(as_source(X), gm.Gaussian(), 1.0)
-    assert (found.dtype.name, found.n_threads, found.memory_budget) == (expected, 3, 10**6)
+    found = settled_run(Run(10**6, Engine(3), tile_dtype), as_source(X), gm.Gaussian(), 1.0)
+    assert (found.dtype.name, found.engine.n_threads, found.memory_bytes) == (expected, 3, 10**6)
 
 
 def test_a_setup_reads_its_estimator_once():
@@ -63,13 +63,13 @@ def test_a_setup_reads_its_estimator_once():
     model.set_params(gamma=3.0, memory_budget="20MB", n_jobs=1)
     assert found.setup.kernel.gamma == 2.0
     assert found.alpha == 0.1
-    assert found.setup.resources == ResourceParameters(10_000_000, Engine(2), "auto")
-    assert found.setup.less(4).resources.memory_bytes == 9_999_996
+    assert found.setup.run == Run(10_000_000, Engine(2), "auto", state)
+    assert found.setup.within(4).run.memory_bytes == 4
     assert found.setup.automatic
     assert not found.setup.frozen
     # A plan draws from a copy of the generator, a fit from the generator itself.
-    assert found.setup.random_state is state
-    assert found.setup.planning().random_state is not state
+    assert found.setup.run.random_state is state
+    assert found.setup.planning().run.random_state is not state
 
 
 def test_a_frozen_approximation_is_seen():

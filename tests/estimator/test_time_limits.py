@@ -13,17 +13,16 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import gramian as gm
 from gramian.compression.plan import Plan
-from gramian.compression.ridge_sums import RidgeSums
 from gramian.data.source import ArraySource
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.parameters import ResourceParameters
 from gramian.estimator.targets import NumberTargets
 from gramian.exact import predictor
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
+from gramian.ridge.sums import RidgeSums
 from gramian.tables import base as tabular_base
 from gramian.tables import input as tabular_input
 from gramian.tables.input import rows_in_time
@@ -133,7 +132,7 @@ def test_the_pace_is_measured_by_a_part_of_the_time(clock: Clock) -> None:
     factory = ModelFactory(
         LabelledRows(ArraySource(X), NumberTargets(rng.standard_normal((len(X), 100)), len(X))),
         Point("gaussian", Metric(scales=np.ones(3)), 0.5, 1.0),
-        ResourceParameters(100_000_000, Engine(1), "float64"),
+        Run(100_000_000, Engine(1), "float64"),
         seed=0,
     )
     fits: list[int] = []

@@ -203,10 +203,10 @@ def test_a_call_that_breaks_off_adds_nothing(rows, fitted, error):
 def test_nodes_that_no_row_meets_are_shared(rows, fitted):
     X, Y, _ = rows
     model = ridge(fitted).partial_fit(X, Y)
-    before = model._stream.summed[1]
+    before = model._stream.summed
     leaf = int(fitted.features_.partition.route(X[:1])[0])
     model.partial_fit(X[:1], Y[:1])
-    shared = [a is b for a, b in zip(before.sums.nodes, model._stream.summed[1].sums.nodes, strict=True)]
+    shared = [a is b for a, b in zip(before.sums.nodes, model._stream.summed.sums.nodes, strict=True)]
     assert shared == [node not in (0, 1 + leaf) for node in range(5)]
     assert before.sums.n_rows == 600
 

@@ -64,12 +64,9 @@ def test_the_error_in_new_territory_is_near_that_of_a_fit_to_all_rows():
     assert error(growing, old) < 1.5 * error(whole, old)
     assert staying.n_blocks_ == 6
     assert (
-        growing.n_blocks_
-        == growing.plan_.n_blocks
-        == growing._stream.summed[1].features.partition.n_blocks
-        > 6
+        growing.n_blocks_ == growing.plan_.n_blocks == growing._stream.summed.features.partition.n_blocks > 6
     )
-    assert growing.rank_ == growing._stream.summed[1].features.rank > staying.rank_
+    assert growing.rank_ == growing._stream.summed.features.rank > staying.rank_
     again = train(model(), chunks, grow_landmarks=True)
     assert np.array_equal(again.predict(new), growing.predict(new))
 
@@ -87,15 +84,15 @@ def test_small_chunks_wait_until_there_are_enough():
     rng = np.random.default_rng(2)
     estimator = train(model(), [square(rng, 2000)])
     needed = ROWS_PER_RANK * SIZES["rank"]
-    before = estimator._stream.summed[1]
+    before = estimator._stream.summed
     for start in range(0, needed, 5):
         assert estimator.n_blocks_ == 6
-        assert estimator._stream.summed[1].territory.n_rows == start
+        assert estimator._stream.summed.territory.n_rows == start
         train(estimator, [5.0 + 0.2 * square(rng, 5)], grow_landmarks=True)
     assert estimator.n_blocks_ > 6
-    assert estimator._stream.summed[1].territory.n_rows == 0
+    assert estimator._stream.summed.territory.n_rows == 0
     # The bases that were there are as they were.
-    after = estimator._stream.summed[1]
+    after = estimator._stream.summed
     assert after.features.nodes[:7] == before.features.nodes
     known = residual_shares(after.features, 5.0 + 0.2 * square(rng, 200), Engine(1))
     assert np.quantile(known, 0.9) < 0.1
@@ -105,7 +102,7 @@ def test_small_chunks_wait_until_there_are_enough():
 
 def test_rows_that_wait_are_a_bounded_sample_and_merge():
     rng = np.random.default_rng(3)
-    stream = train(model(memory_budget="40MB"), [square(rng, 2000)])._stream.summed[1]
+    stream = train(model(memory_budget="40MB"), [square(rng, 2000)])._stream.summed
     assert stream.territory.most_rows == 20_000
     territory = replace(stream.territory, most_rows=500)
     rows = 100.0 + np.column_stack([np.arange(3000) / 3000, rng.random(3000)])
@@ -185,7 +182,7 @@ def test_maps_that_cannot_grow_are_refused(approximation):
 def test_blocks_without_rows_say_nothing():
     rng = np.random.default_rng(9)
     estimator = train(model(), [square(rng, 2000)])
-    stream = estimator._stream.summed[1]
+    stream = estimator._stream.summed
     far = 50.0 + square(rng, 100)
     grown = stream.explored(ArraySource(far), None, Engine(1), 10**9)
     assert grown.n_blocks > 6

@@ -12,11 +12,11 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import gramian as gm
-from gramian.compression.ridge_sums import split_intercept
 from gramian.compression.storage import dense_features
 from gramian.compression.sums import accumulate
 from gramian.data.source import as_source
 from gramian.engine import Engine
+from gramian.ridge.sums import split_intercept
 
 ALPHA, GAMMA = 0.05, 8.0
 
@@ -215,7 +215,7 @@ def test_an_unresolved_intercept_stays_at_the_mean():
 
 def test_a_missed_residual_warns_with_the_remedy(data, monkeypatch):
     X, Y, _, _ = data
-    monkeypatch.setattr("gramian.compression.training.ridge_tolerance", lambda dtype: 0.0)
+    monkeypatch.setattr("gramian.ridge.sums.ridge_tolerance", lambda dtype: 0.0)
     for approximation in (tree(), gm.MEKA(rank=12, n_blocks=4)):
         with pytest.warns(
             gm.AccuracyWarning, match=r"relative residual of .*above the target 0.*Raise alpha"

@@ -15,10 +15,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
 
 import gramian as gm
-from gramian.compression.costs import Resources, Workload
+from gramian.compression.costs import Workload
 from gramian.compression.plan import make_plan
 from gramian.data.source import as_source
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.solvers.active_rows import ActiveRows
 from gramian.solvers.arrowhead import Forest, NodeSums
 from gramian.solvers.losses import Hinge, Logistic, Softmax, SquaredEpsilonInsensitive, SquaredHinge
@@ -194,7 +194,7 @@ def test_an_indefinite_core_is_clipped_once_for_all_passes(data):
 def training(X, budget=10**9, threads=2):
     builder = APPROXIMATIONS["two levels"].builder()
     work = Workload(len(X), 3, 4, 8)
-    plan = make_plan(builder, work, Resources(np.dtype(np.float64), threads, budget))
+    plan = make_plan(builder, work, Run(budget, Engine(threads), "float64"))
     kernel = gm.Gaussian(lengthscale=0.25)
     return NewtonTraining(
         as_source(X),

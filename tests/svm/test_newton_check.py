@@ -11,10 +11,10 @@ from pairs import pairs
 
 import gramian as gm
 from gramian.approximations.multiresolution import MultiResolutionBuilder
-from gramian.compression.costs import Resources, Workload
+from gramian.compression.costs import Workload
 from gramian.compression.plan import make_plan
 from gramian.data.source import as_source
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.exceptions import AccuracyWarning
 from gramian.solvers.newton_system import NewtonPoint
 from gramian.solvers.solution import Status
@@ -133,7 +133,7 @@ def test_the_check_makes_no_copy_of_the_bases():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2_000, 4))
     builder = MultiResolutionBuilder(root_rank=200, rank=100, n_blocks=6)
-    plan = make_plan(builder, Workload(*X.shape, 1, 8), Resources(np.dtype(np.float32), 1, 10**8))
+    plan = make_plan(builder, Workload(*X.shape, 1, 8), Run(10**8, Engine(1), "float32"))
     features = plan.build(as_source(X), gm.Gaussian(2.0), rng=rng, engine=Engine(1))
     point = NewtonPoint.zeros(features.rank, 1)
     tracemalloc.start()

@@ -15,9 +15,8 @@ from threadpoolctl import threadpool_limits
 
 import gramian as gm
 from gramian.data.source import ArraySource
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.parameters import ResourceParameters
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
 from gramian.tables.boosting.boosted import UNSEEN, count_categories, join_groups
@@ -217,7 +216,7 @@ def given(X, y, weights=None):
 
 def learned(rows, classes, held, holdout=None, until=np.inf, memory=10**9):
     rng = np.random.default_rng(0)
-    resources = ResourceParameters(memory, Engine(1))
+    resources = Run(memory, Engine(1))
     found = with_boosting(rows, GROUPS, classes, held, holdout or HoldOut(), resources, until, rng, True)
     return None if found is None else found[:2]
 
@@ -468,7 +467,7 @@ def test_threads_suit_the_rows(monkeypatch, rows_a_thread, threads):
     monkeypatch.setattr(boosting, "threadpool_limits", lambda n, user_api: asked.append(n) or nullcontext())
     monkeypatch.setattr(boosting, "MOST", 2)
     X, _ = hot()
-    resources = ResourceParameters(10**9, Engine(4))
+    resources = Run(10**9, Engine(4))
     rng = np.random.default_rng(0)
     with_boosting(given(X, X[:, 0]), (), False, whole(300), HoldOut(), resources, np.inf, rng, True)
     assert asked == [threads]
@@ -494,7 +493,7 @@ def test_many_columns_are_timed_on_a_part_of_them(monkeypatch):
 
     clock.moved_by(boosting._Learner, "grow", seconds)
     rows, fold = given(X, X[:, 0]), np.arange(50)
-    resources = ResourceParameters(10**9, Engine(1))
+    resources = Run(10**9, Engine(1))
     # 100 rounds of all columns take 4 s in each of five folds and of all rows; a fifth of 20 s is less.
     assert with_boosting(rows, (), False, fold, HoldOut(), resources, 20.0 + clock.now, rng, True) is None
     assert grown == [(100, 1), (100, 4)]
@@ -512,7 +511,7 @@ def test_boosting_is_late_only_if_the_rounds_that_are_left_take_too_long(monkeyp
         return 0.01 * (grown[model] - before)
 
     clock.moved_by(boosting._Learner, "grow", seconds)
-    resources = ResourceParameters(10**9, Engine(1))
+    resources = Run(10**9, Engine(1))
 
     def tried(limit):
         ends = limit + clock.now

@@ -16,9 +16,8 @@ from sklearn.metrics import log_loss
 
 import gramian as gm
 from gramian._budget import parse_bytes
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.parameters import ResourceParameters
 from gramian.estimator.summaries import shown_summary
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import AccuracyWarning, InputError
@@ -221,7 +220,7 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
 
     effort = EFFORTS["default"]
     labelled = LabelledRows(source, NumberTargets(y, 3000))
-    resources = ResourceParameters(25_000_000, Engine(1))
+    resources = Run(25_000_000, Engine(1))
     fit = tabular_fit.last_fit(
         [ModelFactory(labelled, point, resources, 0, HoldOut(), effort)],
         loss,
@@ -295,7 +294,7 @@ def factory_of(n: int, alpha: float, memory: str, weights: Any = None) -> ModelF
     X = np.random.default_rng(0).random((n, 3))
     point = Point("laplacian", Metric(scales=np.ones(3)), 1.0, alpha)
     rows = LabelledRows(gm.data.ArraySource(X), NumberTargets(X[:, 0], n), weights)
-    return ModelFactory(rows, point, ResourceParameters(parse_bytes(memory), Engine(1)), 0)
+    return ModelFactory(rows, point, Run(parse_bytes(memory), Engine(1)), 0)
 
 
 def test_tiles_of_an_exact_model_suit_its_penalty() -> None:
@@ -456,7 +455,7 @@ def test_many_rows_have_as_many_blocks_as_memory_holds() -> None:
     X = rng.random((20_000, 4))
     point = Point("laplacian", Metric(scales=np.ones(4)), 1.0, 0.1)
     rows = LabelledRows(gm.data.ArraySource(X), NumberTargets(X[:, 0], len(X)))
-    factory = ModelFactory(rows, point, ResourceParameters(40_000_000, Engine(1)), 0)
+    factory = ModelFactory(rows, point, Run(40_000_000, Engine(1)), 0)
     tight = factory.under(memory_bytes=1, tile_dtype="float64")
     # Small steps, so that little memory is left unused, down to the least.
     least = []

@@ -29,13 +29,13 @@ from gramian.compression.report import Report, report_sizes
 from gramian.compression.residual import Residual, SpectralError, spectral_error
 from gramian.compression.storage import dense_features, operator_of, stored_levels
 from gramian.data.source import RowSource
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.estimator.answers import finite_values, overflowing, rows_at
 from gramian.estimator.base import KernelEstimator, read_paired_rows
 from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
 from gramian.estimator.constraints import CONSTRAINTS, Check
 from gramian.estimator.fitting import all_or_nothing, shown_phases
-from gramian.estimator.parameters import KernelParameters, ResourceParameters
+from gramian.estimator.parameters import KernelParameters, settled_run
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted
 from gramian.kernels.precomputed import bound, released
@@ -156,11 +156,11 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
         builder, engine = self.builder(), self._engine()
         kernel = KernelParameters.given(self).of(source)
-        resources = ResourceParameters.given(self).settled(source, kernel, None)
+        run = settled_run(Run.of(self), source, kernel, None)
         plan = make_plan(
-            builder.settle(source, BuildSettings(kernel, resources.dtype, rng, engine)),
+            builder.settle(source, BuildSettings(kernel, run.dtype, rng, engine)),
             Workload.of(source, 1),
-            resources,
+            run,
             training=False,
         )
         return plan, kernel, Engine(plan.n_threads)

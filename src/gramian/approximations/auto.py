@@ -11,9 +11,10 @@ import scipy.linalg as la
 from gramian._numerics import rank_cutoff, unit_roundoff
 from gramian._typing import Float64Array, Rows
 from gramian.approximations.multiresolution import MultiResolutionBuilder
-from gramian.compression.costs import Resources, Workload
+from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan, make_plan
 from gramian.data.source import RowSource, sample_rows
+from gramian.engine import Run
 from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import is_thin
@@ -146,12 +147,12 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
     return builder, "the spectrum stays above alpha/100: root and blocks"
 
 
-def auto_plan(found: Probe, alpha: float, work: Workload, resources: Resources) -> Plan:
+def auto_plan(found: Probe, alpha: float, work: Workload, run: Run) -> Plan:
     """Return the plan of the chosen builder, with its sizes lowered until the budget holds them."""
     builder, reason = auto_builder(found, alpha)
     while True:
         try:
-            return make_plan(builder, work, resources, reason=reason)
+            return make_plan(builder, work, run, reason=reason)
         except BudgetError as error:
             smaller = shrink(builder)
             if smaller is None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._phases import Phases, silent
-from gramian._typing import RandomState
 from gramian.approximations.approximation import Approximation
 from gramian.compression.builder import PrebuiltBuilder, sizes_of
-from gramian.estimator.parameters import KernelParameters, ResourceParameters
+from gramian.engine import Run
+from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed
@@ -23,46 +23,29 @@ from gramian.kernels.precomputed import Precomputed
 OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget", "tile_dtype")
 
 
-class AsksForFit(Protocol):
-    """The parameters that a setup reads, beside those of :data:`OUTER`."""
-
-    approximation: object
-    random_state: RandomState
-
-
 @dataclass(frozen=True, eq=False)
 class FitSetup:
     """What planning and training are told by an estimator, whatever it minimises.
 
     ``approximation`` is what the user gave: a name, an unfitted instance, ``Exact(...)`` or a frozen one.
-    ``estimator`` is the name of the estimator's class, for errors. ``phases`` is told of the phases of the
-    fit.
+    ``estimator`` is the name of the estimator's class, for errors.
     """
 
     kernel: KernelParameters
     approximation: Any
-    resources: ResourceParameters
-    random_state: Any
+    run: Run
     estimator: str
-    phases: Phases = silent
 
     @classmethod
-    def of(cls, model: AsksForFit, phases: Phases = silent) -> Self:
-        """Return the setup of an estimator that has these parameters.
+    def of(cls, model: Any, phases: Phases = silent) -> Self:
+        """Return the setup of an estimator; ``phases`` is told of the phases of its fit.
 
         Raises ``InputError`` where an instance of an approximation sets what only the estimator decides.
         """
-        if isinstance(model.approximation, Approximation):
-            outer = {name: getattr(model, name) for name in OUTER}
-            _refuse_ignored(type(model).__name__, outer, model.approximation)
-        return cls(
-            KernelParameters.given(model),
-            model.approximation,
-            ResourceParameters.given(model),
-            model.random_state,
-            type(model).__name__,
-            phases,
-        )
+        chosen, name = model.approximation, type(model).__name__
+        if isinstance(chosen, Approximation):
+            _refuse_ignored(name, {name: getattr(model, name) for name in OUTER}, chosen)
+        return cls(KernelParameters.given(model), chosen, Run.of(model, phases), name)
 
     @property
     def automatic(self) -> bool:
@@ -74,17 +57,13 @@ class FitSetup:
         """Whether the landmarks are those of a fitted approximation."""
         return isinstance(self.approximation, FrozenEstimator)
 
-    def less(self, held: int) -> Self:
-        """Return the setup with a memory budget that is smaller by the bytes that the caller holds."""
-        return self.within(self.resources.memory_bytes - held)
-
     def within(self, memory_bytes: int) -> Self:
         """Return the setup with another memory budget."""
-        return replace(self, resources=replace(self.resources, memory_bytes=memory_bytes))
+        return replace(self, run=replace(self.run, memory_bytes=memory_bytes))
 
     def planning(self) -> Self:
         """Return the setup for a plan alone: a generator that was passed stays as it is."""
-        return replace(self, random_state=deepcopy(self.random_state))
+        return replace(self, run=replace(self.run, random_state=deepcopy(self.run.random_state)))
 
 
 def _refuse_ignored(estimator: str, outer: dict[str, Any], chosen: Approximation) -> None:
@@ -127,7 +106,7 @@ def frozen_map(setup: FitSetup, n_features: int) -> PrebuiltBuilder | None:
             f"Pass X of shape (n, {inner.n_features_in_})."
         )
     _check_kernel(setup.kernel, inner.features_.kernel, n_features)
-    _check_tiles(setup.resources.tile_dtype, inner.features_.dtype)
+    _check_tiles(setup.run.tile_dtype, inner.features_.dtype)
     return PrebuiltBuilder(inner.features_, sizes_of(inner.plan_.builder))
 
 

@@ -14,9 +14,8 @@ from gramian.cli.table_training import columns_facts, unused_columns
 from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
 from gramian.data.stored_table import StoredTable
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.parameters import ResourceParameters
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exact.exact import Exact
 from gramian.exceptions import BudgetError
@@ -60,7 +59,7 @@ def facts(
         ("search", f"rounds of {sizes} rows, scored on {n_held_out(n):,} held-out rows"),
     ]
     targets = (NumberTargets if task == REGRESSION else ClassTargets)(y, n)
-    resources = ResourceParameters(parse_bytes(settings.memory), Engine(settings.threads))
+    resources = Run(parse_bytes(settings.memory), Engine(settings.threads))
     factory = ModelFactory(LabelledRows(source, targets), point, resources, settings.seed)
     whole = factory.exact()
     options: list[Exact | MultiResolution] = [] if whole is None else [whole.exactly()]

@@ -8,9 +8,8 @@ two-core machine a fit took 2 to 170 times as long, depending on its method.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
 import scipy.sparse as sp
 
 from gramian._tiles import TILE_BYTES, tile_rows
@@ -56,15 +55,6 @@ class Workload:
             stored, beside = None, getattr(source, "row_bytes", 2 * d * item)
         held = getattr(source, "read_bytes", 0)
         return cls(n, d, n_outputs, item, beside, held, stored, streamed)
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What a fit may use: the precision of its tiles, threads, and bytes of working memory."""
-
-    dtype: np.dtype[Any]
-    n_threads: int
-    memory_budget: int
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from gramian._budget import format_bytes
 from gramian._phases import Phases, silent
 from gramian._typing import Array
 from gramian.compression.builder import Builder, BuildSettings
-from gramian.compression.costs import Resources, Workload, phase_bytes, phase_seconds
+from gramian.compression.costs import Workload, phase_bytes, phase_seconds
 from gramian.compression.features import UNIT_ROWS, FeatureMap
 from gramian.compression.rank_sharing import at_most_rows
 from gramian.data.source import RowSource
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.exceptions import BudgetError, user_level
 from gramian.kernels.base import Kernel
 from gramian.summary import Grid, Shown, Summary
@@ -160,7 +160,7 @@ class Plan(Shown):
 
 
 def make_plan(
-    builder: Builder, work: Workload, resources: Resources, *, reason: str = AS_ASKED, training: bool = True
+    builder: Builder, work: Workload, run: Run, *, reason: str = AS_ASKED, training: bool = True
 ) -> Plan:
     """Predict a builder's bytes and seconds, and choose chunk, sample and threads that fit the budget.
 
@@ -168,7 +168,7 @@ def make_plan(
     then uses as many of the given threads as the budget holds. ``training=False`` plans only the bases.
     Raises :class:`BudgetError` with the smallest budget that works for these sizes.
     """
-    item, memory_budget = resources.dtype.itemsize, resources.memory_budget
+    item, memory_budget = run.dtype.itemsize, run.memory_bytes
     builder = within_rows(builder, work.n_rows)
     if reason == AS_ASKED and not work.streamed:
         warn_of_ranks(builder, work.n_rows)
@@ -194,7 +194,7 @@ def make_plan(
         if max(sizes["sample"], sizes["bases"]) > memory_budget:
             sample = max(_least_sample(builder, work), int(sample * 0.7))
         sizes = sized(NOMINAL_THREADS, chunk, sample)
-    most, threads = builder.bounds, resources.n_threads
+    most, threads = builder.bounds, run.engine.n_threads
     while threads > NOMINAL_THREADS and max(sized(threads, chunk, sample).values()) > memory_budget:
         threads -= 1
     sizes = sized(threads, chunk, sample)
@@ -206,7 +206,7 @@ def make_plan(
         n_blocks=most.n_blocks,
         n_levels=most.n_levels + (most.root_landmarks > 0 and most.landmarks > 0),
         landmarks=most.landmarks,
-        dtype=resources.dtype.name,
+        dtype=run.dtype.name,
         sample_rows=sample,
         chunk_rows=chunk,
         n_threads=threads,

@@ -1,24 +1,29 @@
-"""Parameters of an estimator as values that a fit passes on: of its kernel, and of what it may use."""
+"""Parameters of an estimator's kernel as a value that a fit passes on, and the precision of its tiles."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
-from gramian._budget import parse_bytes
+from gramian._checks import one_of
+from gramian._numerics import unit_roundoff
 from gramian._typing import Array
-from gramian.compression.costs import Resources
-from gramian.compression.training import choose_dtype
 from gramian.data.scaled import moments
 from gramian.data.source import RowSource
 from gramian.data.subset import SubsetRows
-from gramian.engine import Engine
+from gramian.engine import Run
 from gramian.estimator.sklearn_kernels import is_sklearn_kernel, translated
-from gramian.kernels import Kernel
+from gramian.kernels.base import Kernel, refuse_large_values
 from gramian.kernels.precomputed import Precomputed, StoredRows
 from gramian.kernels.resolve import PRECOMPUTED, SCALE, resolve_kernel
+
+#: Up to this many rows float64 tiles are chosen, because they cost no noticeable time. Chosen by hand.
+SMALL_ROWS = 3_000
+#: Values of the parameter ``tile_dtype``.
+TILE_DTYPES = ("auto", "float32", "float64")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,23 +98,41 @@ class KernelParameters:
         return Precomputed(stored.matrix) if isinstance(stored, StoredRows) else kernel
 
 
-@dataclass(frozen=True)
-class ResourceParameters:
-    """What a fit may use: bytes of working memory, threads, and a precision of the kernel tiles.
+def settled_run(run: Run, source: RowSource, kernel: Kernel, alpha: float | None) -> Run:
+    """Return the run of a fit to these rows, with the precision that they call for."""
+    return replace(run, tile_dtype=choose_dtype(run.tile_dtype, source, kernel, alpha).name)
 
-    With ``tile_dtype="auto"`` the rows decide on the precision.
+
+def float32_alpha(n_rows: int, mean_diagonal: float, roundoff: float) -> float:
+    """Return the smallest alpha for which float32 tiles are accurate enough.
+
+    Let u be the unit roundoff and k̄ the mean diagonal of K. A float32 product over 1,024 rows has an error
+    of about 1024·u·k̄, and the n/1024 products of a pass err independently. The sums then carry noise of
+    32·u·√n·k̄; alpha should be at least four times that.
     """
+    return 128.0 * roundoff * float(np.sqrt(n_rows)) * mean_diagonal
 
-    memory_bytes: int
-    engine: Engine
-    tile_dtype: str = "auto"
 
-    @classmethod
-    def given(cls, estimator: BaseEstimator) -> Self:
-        """Return the parameters that an estimator was given."""
-        return cls(parse_bytes(estimator.memory_budget), Engine(estimator.n_jobs), estimator.tile_dtype)
+def choose_dtype(
+    tile_dtype: str, source: RowSource, kernel: Kernel, alpha: float | None, n_rows: int | None = None
+) -> np.dtype[Any]:
+    """Return the dtype of the tiles: the requested one, or for ``"auto"`` the one that this rule gives.
 
-    def settled(self, source: RowSource, kernel: Kernel, alpha: float | None) -> Resources:
-        """Return the resources of a fit to these rows, with the precision that they call for."""
-        dtype = choose_dtype(self.tile_dtype, source, kernel, alpha)
-        return Resources(dtype, self.engine.n_threads, self.memory_bytes)
+    float64 for up to 3,000 rows (where it costs nothing noticeable), for alpha below :func:`float32_alpha`,
+    and for kernel values beyond the range of float32; float32 otherwise. ``n_rows`` is the number of rows to
+    decide for, if not that of the source. Raises ``InputError`` for kernel values that the dtype cannot hold.
+    """
+    one_of("tile_dtype", tile_dtype, TILE_DTYPES)
+    with np.errstate(over="ignore", invalid="ignore"):
+        diagonal = kernel.diagonal(source.rows(slice(0, min(1024, source.shape[0]))))
+    n = source.shape[0] if n_rows is None else n_rows
+    largest = float(np.abs(diagonal).max())  # no |k(x, z)| is larger
+    if tile_dtype == "auto":
+        mean = float(np.mean(diagonal))
+        fine = alpha is not None and alpha < float32_alpha(n, mean, unit_roundoff(np.float32))
+        # Bases divide by roots of kernel values, which tiny ones would make overflow.
+        wide = largest > float(np.finfo(np.float32).max) or 0.0 < largest < float(np.finfo(np.float32).tiny)
+        tile_dtype = "float64" if n <= SMALL_ROWS or fine or wide else "float32"
+    dtype: np.dtype[Any] = np.dtype(tile_dtype)
+    refuse_large_values(kernel, largest, dtype)
+    return dtype

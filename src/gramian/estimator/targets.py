@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import partial
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +38,14 @@ _BLOCK = 65_536
 LEAST = 1e-140
 #: Different texts up to which they are classes, whatever they look like. Chosen by hand.
 MOST_OF_TEXT = 20
+
+
+class SlicedTargets(Protocol):
+    """Targets of shape (n, outputs), read by slices of rows."""
+
+    shape: tuple[int, int]
+
+    def __getitem__(self, where: slice) -> Float64Array: ...
 
 
 class Targets(ABC):

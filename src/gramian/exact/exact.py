@@ -11,8 +11,9 @@ from gramian._budget import format_bytes
 from gramian._checks import one_of, positive_number, whole_number
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.multiresolution import MultiResolutionBuilder
-from gramian.compression.costs import Resources, Workload
+from gramian.compression.costs import Workload
 from gramian.compression.plan import EXACT, Plan
+from gramian.engine import Run
 from gramian.exact.policy import Costs, Sizes
 from gramian.exact.solve import CHOSEN, DIRECT_ROWS, ITERATIVE, SolveSettings, iteration_bytes
 from gramian.exact.system import keeps_tiles
@@ -123,13 +124,13 @@ class Exact(BaseEstimator):
 NOMINAL_ITERATIONS = 50
 
 
-def exact_plan(work: Workload, settings: SolveSettings, resources: Resources, *, reason: str = EXACT) -> Plan:
+def exact_plan(work: Workload, settings: SolveSettings, run: Run, *, reason: str = EXACT) -> Plan:
     """Predict the exact solve's bytes and nominal seconds.
 
     Raises :class:`BudgetError` if the budget cannot hold a requested factor, or the vectors of an iteration.
     """
-    n, dtype = work.n_rows, resources.dtype
-    memory_budget, n_threads = resources.memory_budget, resources.n_threads
+    n, dtype = work.n_rows, run.dtype
+    memory_budget, n_threads = run.memory_bytes, run.engine.n_threads
     once = Costs(n, work.n_features, work.n_outputs, dtype.itemsize)
     costs = replace(once, kept=keeps_tiles(n, dtype, memory_budget))
     vectors = iteration_bytes(n, work.n_features, work.n_outputs, work.itemsize, n_threads)

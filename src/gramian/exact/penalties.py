@@ -14,8 +14,8 @@ from numpy.typing import DTypeLike
 from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.compression.training import float32_alpha
 from gramian.engine import Engine
+from gramian.estimator.parameters import float32_alpha
 from gramian.exact.blocks import balanced_blocks
 from gramian.exact.policy import Policy, Sizes
 from gramian.exact.preconditioner import root_and_blocks

@@ -116,16 +116,6 @@ class ExactPredictor:
             yield KernelTerms(numbers, every, columns(rows[part]), self.coefficients)
 
 
-@dataclass(frozen=True)
-class ExactRidge:
-    """Trained exact model with its solution and stages."""
-
-    predictor: ExactPredictor
-    offset: Float64Array  #: unpenalised intercept, or zeros, (outputs,)
-    solution: Solution
-    stages: list[Stage]
-
-
 def train_exact(
     labelled: LabelledRows[Any],
     kernel: Kernel,
@@ -137,14 +127,14 @@ def train_exact(
     engine: Engine,
     rng: np.random.Generator,
     progress: Callable[[Progress], None] | None = None,
-) -> ExactRidge:
+) -> tuple[ExactPredictor, Float64Array, Solution, list[Stage]]:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over all f of the kernel's space.
 
     f = Σ a_i k(x_i, ·) with (K + alpha·W⁻¹) a = y − b·1; rows of weight 0 have a_i = 0 and are left out. With
     ``intercept``, b makes Σ a_i = 0: if a_y and a_1 are the solutions for y and for 1, then
     b = Σ a_y / Σ a_1 and a = a_y − b a_1. Both are solved for together. Without it, b = 0. ``alpha`` is one
     number, or one for each output; then the outputs of each distinct one are solved for in turn, and the
-    solution is the least accurate one.
+    solution is the least accurate one. Returns the predictor, b (outputs,), the solution and its stages.
 
     plan : gives the tiles' dtype and the memory. Time and memory: see :func:`solve_exact`, plus a copy of the
     rows, which the predictor keeps.
@@ -170,7 +160,7 @@ def train_exact(
         value[:, mine] = found
     solution = max(solutions, key=lambda solution: solution.residual)
     predictor = ExactPredictor(kernel, rows, value, served_dtype(kernel, rows, value, targets, dtype))
-    return ExactRidge(predictor, offset, solution, stages)
+    return predictor, offset, solution, stages
 
 
 def without_ones(value: Float64Array) -> tuple[Float64Array, Float64Array]:

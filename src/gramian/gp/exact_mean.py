@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gramian.compression.costs import Resources, Workload
-from gramian.engine import Engine
+from gramian.compression.costs import Workload
+from gramian.engine import Engine, Run
 from gramian.estimator.labelled import LabelledRows
 from gramian.exact.exact import exact_plan
 from gramian.exact.predictor import ExactPredictor, train_exact
@@ -37,8 +37,7 @@ def exact_mean(
     """Return x ↦ k(x, X) (K + noise·I)⁻¹ y. Time and memory: see ``solve_exact``."""
     settings = SolveSettings(tol=TOL)
     work = Workload.of(rows.source, rows.n_outputs)
-    plan = exact_plan(work, settings, Resources(TILES, engine.n_threads, memory_budget))
-    fitted = train_exact(
+    plan = exact_plan(work, settings, Run(memory_budget, engine, TILES.name))
+    return train_exact(
         rows, hyper.kernel, hyper.noise, settings, plan, intercept=False, engine=engine, rng=rng
-    )
-    return fitted.predictor
+    )[0]

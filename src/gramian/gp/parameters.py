@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from gramian._checks import numbers_of, positive_number, whole_number
 from gramian._phases import Phases, silent
 from gramian._typing import Float64Array
-from gramian.approximations.setup import AsksForFit, FitSetup
+from gramian.approximations.setup import FitSetup
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.sklearn_kernels import refuse_fixed, without_noise
 from gramian.exceptions import InputError, quoted
@@ -29,7 +29,7 @@ LEARNING_ROWS = 5_000
 ROUND_ROWS = 1_000
 
 
-class AsksForProcess(AsksForFit, Protocol):
+class AsksForProcess(Protocol):
     """The parameters of a Gaussian process beside those of its approximation, as users give them."""
 
     kernel: object

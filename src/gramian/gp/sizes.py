@@ -13,11 +13,11 @@ from gramian.approximations.approximation import Approximation
 from gramian.approximations.block_diagonal import BlockDiagonal, LowRankPlusBlocks
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.compression.builder import Builder, BuildSettings
-from gramian.compression.costs import GEMM_RATE, Resources, Workload
+from gramian.compression.costs import GEMM_RATE, Workload
 from gramian.compression.features import UNIT_ROWS
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.data.source import RowSource
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.exact.exact import exact_plan
 from gramian.exact.solve import SolveSettings
 from gramian.exceptions import BudgetError, InputError, did_you_mean
@@ -70,7 +70,7 @@ def plan_sizes(
     """
     n = work.n_rows
     solved = solves_for_mean(approximation, n, memory_budget)
-    tiles = Resources(TILES, engine.n_threads, memory_budget)
+    tiles = Run(memory_budget, engine, TILES.name)
 
     def planned(builder: Builder, reason: str) -> Plan:
         dtype = np.dtype(np.float64)
@@ -83,7 +83,7 @@ def plan_sizes(
         room = UNLIMITED if whole else max(1, memory_budget - units) // BASES_FACTOR
         try:
             settled = builder.settle(source, BuildSettings(kernel, dtype, rng, engine))
-            plan = make_plan(settled, work, Resources(dtype, threads, room), reason=reason)
+            plan = make_plan(settled, work, Run(room, Engine(threads), dtype.name), reason=reason)
             taken = BASES_FACTOR * plan.peak_bytes + units
             if whole:  # a thread has two products (n, n) that wait to be added, beside that of the sums
                 fixed = plan.bytes["sample"] + plan.bytes["fold"] + 8 * n * n

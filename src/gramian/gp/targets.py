@@ -31,7 +31,7 @@ def counted_rows(
         )
     learns = parameters.learn_noise and bool(parameters.optimizer)
     if learns and noise is None:
-        rows = without_copies(rows, parameters.setup.resources.memory_bytes)[0]
+        rows = without_copies(rows, parameters.setup.run.memory_bytes)[0]
     if rows.weights is None:
         return rows, parameters
     counted = rows.counted

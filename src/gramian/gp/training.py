@@ -128,7 +128,7 @@ def train(
     second fit.
     """
     setup = parameters.setup
-    rng, phases, memory = as_generator(setup.random_state), setup.phases, setup.resources.memory_bytes
+    rng, phases, memory = setup.run.rng, setup.run.phases, setup.run.memory_bytes
     start = Hyperparameters(_start(parameters, rows.source, rng), parameters.noise, parameters.learn_noise)
     plan = _sized(parameters, rows.source, rows.n_outputs, start.kernel, rng)  # raises before any work
     if check and not parameters.input.standardize and parameters.input.metric is None:
@@ -202,7 +202,7 @@ class _Steps:
         asked, source, targets = self.parameters, rows.source, rows.numbers
         if asked.optimizer is None or not len(start.theta):
             return None
-        phases, settings = asked.setup.phases, asked.learning(rows.n)
+        phases, settings = asked.setup.run.phases, asked.learning(rows.n)
         progress = phases("learning", unit="likelihoods")
         judge = None
         if judged:
@@ -256,7 +256,7 @@ class _Steps:
 
     def mean(self, rows: LabelledRows[Any], hyper: Hyperparameters) -> ExactPredictor:
         """Return the exact posterior mean given the rows."""
-        use = self.parameters.setup.resources
+        use = self.parameters.setup.run
         return exact_mean(rows, hyper, memory_budget=use.memory_bytes, engine=use.engine, rng=self.rng)
 
     def likelihood(self, rows: LabelledRows[Any], hyper: Hyperparameters) -> tuple[LikelihoodObjective, Plan]:
@@ -285,7 +285,7 @@ def plan_process(parameters: ProcessParameters, source: RowSource, n_outputs: in
     """Return the plan of one pass over the rows."""
     asked = parameters.planning()
     source = planned_input(asked.input, asked.setup, source).over(source)
-    rng = as_generator(asked.setup.random_state)
+    rng = asked.setup.run.rng
     return _sized(asked, source, n_outputs, _start(asked, source, rng), rng)
 
 
@@ -305,7 +305,7 @@ def process_round(parameters: ProcessParameters, asked: RoundSetup) -> RoundMode
             warnings.simplefilter("ignore", AccuracyWarning)
             found = train(rows, made, check=False)
         hyper, posterior = found.objective.hyper, found.posterior
-        values = partial(mean_of, posterior, engine=made.setup.resources.engine)
+        values = partial(mean_of, posterior, engine=made.setup.run.engine)
         return FittedRound(hyper, values, posterior.predictor, hyper.kernel)
 
     return RoundModel(fit)
@@ -342,7 +342,7 @@ def _start(parameters: ProcessParameters, source: RowSource, rng: np.random.Gene
 def _sized(
     parameters: ProcessParameters, source: RowSource, n_outputs: int, kernel: Kernel, rng: np.random.Generator
 ) -> Plan:
-    use = parameters.setup.resources
+    use = parameters.setup.run
     learns = parameters.optimizer is not None
     return plan_sizes(
         parameters.setup.approximation,

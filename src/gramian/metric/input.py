@@ -117,7 +117,7 @@ def learned_input(
     """
     scaled = _scaled(asked, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    chosen = _checked_metric(asked, source, setup.resources.memory_bytes)
+    chosen = _checked_metric(asked, source, setup.run.memory_bytes)
     if chosen is None and not own_bandwidth:
         _warn_of_scales(asked, rows.source, rows.weights)
     if chosen is None or isinstance(chosen, Metric):
@@ -148,7 +148,7 @@ def planned_input(asked: InputParameters, setup: FitSetup, source: RowSource) ->
     if asked.standardize:
         numbers = np.unique(np.linspace(0, source.shape[0] - 1, SCALED_ROWS).astype(np.intp))
         scaler = _scaler(asked, source, None, numbers)
-    chosen = _checked_metric(asked, Input(scaler).over(source), setup.resources.memory_bytes)
+    chosen = _checked_metric(asked, Input(scaler).over(source), setup.run.memory_bytes)
     if isinstance(chosen, LearnedMetric):
         full = chosen.form == "full"
         return Input(scaler, Metric(matrix=np.eye(source.shape[1])) if full else None)
@@ -236,8 +236,8 @@ def _learn(
     settings = chosen.settings(free=free)
     most, held_out, gradient_rows = chosen.sizes()
     start = Metric.identity_of(rows.source.shape[1])
-    rng = as_generator(deepcopy(setup.random_state))
-    budget = setup.resources.memory_bytes
+    rng = as_generator(deepcopy(setup.run.random_state))
+    budget = setup.run.memory_bytes
     numbers = _sample(rows, budget, most, rng)
     if len(numbers) < LEAST_ROWS:
         return start, ()
@@ -249,12 +249,12 @@ def _learn(
         RoundSetup(None, False, seed_for_sklearn(rng), left),
         rows.read(numbers[n_held_out:]),
         rows.read(numbers[:n_held_out]),
-        setup.resources.engine,
+        setup.run.engine,
         settings.form,
         gradient_rows,
         _groups(chosen.switched),
     )
-    found = learn_metric(learner, start, settings, setup.phases)
+    found = learn_metric(learner, start, settings, setup.run.phases)
     return found.metric, found.rounds
 
 

@@ -41,9 +41,7 @@ class RoundSetup:
         """
         return replace(
             without_exact(setup),
-            resources=replace(setup.resources, memory_bytes=self.memory_bytes),
-            random_state=self.seed,
-            phases=silent,
+            run=replace(setup.run, memory_bytes=self.memory_bytes, random_state=self.seed, phases=silent),
         )
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import positive_numbers
 from gramian._phases import Phases, silent
 from gramian._random import as_generator
-from gramian._typing import Float64Array, RowsLike
+from gramian._typing import Float64Array, IntArray, RowsLike
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
@@ -37,7 +37,6 @@ from gramian.ridge.kernel_search import (
     Objective,
     Planner,
     Refinement,
-    ScoreTable,
     planner,
     refine,
     search_gammas,
@@ -45,7 +44,7 @@ from gramian.ridge.kernel_search import (
 from gramian.ridge.kernel_sums import NumberRows
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.planning import plan_sums
-from gramian.ridge.scoring import Scorer, warn_at_edge, warn_of_unused_weights
+from gramian.ridge.scoring import Scorer, Scores, warn_at_edge, warn_of_unused_weights
 from gramian.ridge.training import warn_of_far_targets
 from gramian.selection.automatic import (
     AUTO,
@@ -207,7 +206,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             given, place, within = sample, None, np.zeros(sample.n_outputs)
             if not isinstance(objective.cv, list):  # folds of a splitter's, which name rows
                 means = self.scoring is None
-                sample, place = without_copies(given, setup.resources.memory_bytes, means=means)
+                sample, place = without_copies(given, setup.run.memory_bytes, means=means)
             if place is not None:
                 apart = given.numbers - sample.numbers[place]
                 within = np.average(np.square(apart), axis=0, weights=given.weights)
@@ -222,7 +221,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             # One seed for all kernels, so that they are compared on the same landmarks.
             seed = self.random_state if isinstance(self.random_state, Integral) else int(rng.integers(2**63))
             choice = chosen_kernel(setup, sample, asked, intercept=objective.intercept, rng=rng)
-            setup = replace(setup, random_state=seed)
+            setup = replace(setup, run=replace(setup.run, random_state=seed))
             if choice is not None:
                 setup = replace(setup, kernel=KernelParameters(choice.kernel))
             if alphas is None:
@@ -235,7 +234,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 return planner(replace(setup, kernel=kernel), alphas, share)
 
             tried = np.zeros(1) if gammas is None else gammas
-            best, table = search_gammas(objective, planners, tried, sample, alphas, rng)
+            best, table, n_rows = search_gammas(objective, planners, tried, sample, alphas, rng)
             refinement = None
             if self.refine:
 
@@ -249,22 +248,19 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                     sample,
                     rng,
                     each_feature=self.refine == "lengthscales",
-                    memory_bytes=setup.resources.memory_bytes,
+                    memory_bytes=setup.run.memory_bytes,
                 )
             if not isinstance(self.alphas, str):
                 warn_at_edge(alphas, best.alphas[best.scores.best])
-            fit = best.model.fit
-            plan = fit.plan.within(time.perf_counter() - began)
-            own_model = best.model.kernel, fit.intercept, fit.solution, plan, fit.rank
-            model = KernelModel(fit.predictor, *own_model, input=found)
-            held_out = best.model.residuals
+            plan = best.model.plan.within(time.perf_counter() - began)
+            model, held_out = replace(best.model, plan=plan, input=found), best.residuals
             if held_out is not None:
                 held_out = held_out if place is None else held_out[place] + apart
                 held_out = predicted_numbers(held_out, flat=self._flat)
             chosen = {"choice_": choice, "refinement_": refinement, "loo_residuals_": held_out}
             self._keep(model.state() | {name: value for name, value in chosen.items() if value is not None})
             within = within if np.ndim(best.scores.top) else within.mean()
-            self._learn(best, table, alphas, setup.kernel.kernel, kinds, refinement, within)
+            self._learn(best, table, n_rows, alphas, setup.kernel.kernel, kinds, refinement, within)
         return self
 
     def predict(self, X: RowsLike) -> Float64Array:
@@ -312,7 +308,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     def _learn(
         self,
         best: BestKernel,
-        table: ScoreTable,
+        table: list[Scores | None],
+        n_rows: IntArray,
         alphas: Float64Array,
         kernel: object,
         gammas: list[Any],
@@ -326,14 +323,14 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         kept = refinement is not None and refinement.kept
         values = [1.0 / self.n_features_in_ if g is None else float(g) for g in gammas]
         self.gamma_ = values[best.number] if named and not kept else None
-        found = [s for s in table.scores if s is not None]
+        found = [s for s in table if s is not None]
         freedoms = [s.freedom for s in found if s.freedom is not None]
         self.cv_results_ = {
             "alphas": alphas,
             "gammas": np.asarray(values) if named else None,
             "scores": np.stack([s.values - within for s in found], axis=1),
             "standard_errors": np.stack([s.errors for s in found], axis=1),
-            "n_rows": table.n_rows,
+            "n_rows": n_rows,
             "degrees_of_freedom": np.stack(freedoms, axis=1) if len(freedoms) == len(found) else None,
         }
 

@@ -23,7 +23,8 @@ from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.columns import dense
 from gramian.ridge.held_out import EXACT, MEAN
-from gramian.ridge.kernel_sums import ChosenModel, KernelSums, NumberRows
+from gramian.ridge.kernel_sums import KernelSums, NumberRows
+from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import Planned, plan_sums
 from gramian.ridge.scoring import Scorer, Scores
 from gramian.search import Trials, search
@@ -37,6 +38,8 @@ REFINE_ROWS, REFINE_SQUARES = 2_000, SQUARES + 2
 #: Sizes of an approximation that shrink with the rows.
 _SIZES = ("rank", "root_rank", "n_blocks")
 
+#: A model, and its held-out residuals (n, outputs) where they are kept.
+ChosenModel = tuple[KernelModel, Float64Array | None]
 #: From rows to what a candidate starts from.
 Planner = Callable[[NumberRows], Planned]
 
@@ -108,15 +111,8 @@ class BestKernel:
     scores: Scores
     alphas: Float64Array
     number: int
-    model: ChosenModel
-
-
-@dataclass(frozen=True)
-class ScoreTable:
-    """Scores of gammas × alphas, each on the most rows that the gamma was tried on."""
-
-    scores: list[Scores | None]
-    n_rows: IntArray
+    model: KernelModel
+    residuals: Float64Array | None  #: held out, where they are kept
 
 
 def planner(setup: FitSetup, alphas: Float64Array, share: float) -> Planner:
@@ -138,15 +134,19 @@ def search_gammas(
     sample: NumberRows,
     alphas: Float64Array,
     rng: np.random.Generator,
-) -> tuple[BestKernel, ScoreTable]:
+) -> tuple[BestKernel, list[Scores | None], IntArray]:
     """Compare gammas on a ninth and a third of the rows, the better half going on, then on all rows.
 
     ``planners(k, share)`` plans gamma k with sizes for that share of the rows. Gammas are ranked by the score
     of their best alpha. Fewer rows call for wider kernels, so that the best on a part need not be the best on
     all: from there the search climbs, on all rows, until both neighbours of the best have been tried. Parts
     of under 1,000 rows are left out, and without a part every gamma is tried on all rows.
+
+    Returns the best kernel, and for each gamma its scores on the most rows that it was tried on, and their
+    number.
     """
-    table = ScoreTable([None] * len(gammas), np.zeros(len(gammas), np.intp))
+    table: list[Scores | None] = [None] * len(gammas)
+    n_rows = np.zeros(len(gammas), np.intp)
     order = rng.permutation(sample.counted)
     parts = [len(order) // part for part in SHARES if len(order) // part >= LEAST_ROWS]
     if len(gammas) <= FEW or not objective.splits_any_rows:
@@ -163,12 +163,12 @@ def search_gammas(
         nonlocal best
         whole = rows is sample
         scores, make = told(k, rows).scores(planners(k, 1.0 if whole else rows.n / len(order)), rows, alphas)
-        table.scores[k], table.n_rows[k] = scores, rows.n
+        table[k], n_rows[k] = scores, rows.n
         score = _rank(scores)
         tops[rows.n] = max(score, tops.get(rows.n, -math.inf))
         if whole and (best is None or score > best.score):
             # Of the best alone, and now: ``make`` holds bases and sums, and the next kernel has its own.
-            best = BestKernel(score, scores, alphas, k, make())
+            best = BestKernel(score, scores, alphas, k, *make())
         return -score, None
 
     alive = list(range(len(gammas)))
@@ -181,14 +181,14 @@ def search_gammas(
         yield alive[:1] if parts else alive
         while found.best is not None:
             at = line.index(found.best.candidate)
-            untried = [k for k in line[max(at - 1, 0) : at + 2] if table.n_rows[k] < sample.n]
+            untried = [k for k in line[max(at - 1, 0) : at + 2] if n_rows[k] < sample.n]
             if not untried:
                 return
             yield untried[:1]
 
     search(sample, climb, error_on)
     assert best is not None
-    return best, table
+    return best, table, n_rows
 
 
 def _rank(scores: Scores) -> float:
@@ -246,7 +246,7 @@ def refine(
     report = Refinement(
         found.kernel, found.before, found.after, found.n_rows, found.evaluations, alphas, scores.values, kept
     )
-    return (BestKernel(score, scores, alphas, best.number, make()) if kept else best), report
+    return (BestKernel(score, scores, alphas, best.number, *make()) if kept else best), report
 
 
 def scaled_plan(plan: Plan, share: float) -> Plan:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,12 +12,11 @@ from gramian._phases import Phases, silent
 from gramian._typing import Float64Array, IntArray
 from gramian.compression.predictor import fold
 from gramian.compression.sums import accumulate
-from gramian.compression.training import RidgeFit
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import BudgetError
-from gramian.kernels import Kernel
 from gramian.ridge.held_out import EXACT, HELD_ROWS, MEAN, UNSEEN, HeldOut, held_out
+from gramian.ridge.model import KernelModel
 from gramian.ridge.path import AlphaPath, alpha_path
 from gramian.ridge.planning import Planned
 from gramian.ridge.scoring import Scorer, Scores
@@ -29,15 +27,6 @@ NumberRows = LabelledRows[NumberTargets]
 EIGEN_SQUARES = 5
 #: Bytes per number of rows that are whitened: in float64, their solved part and its product.
 WHITENED = 32
-
-
-@dataclass(frozen=True)
-class ChosenModel:
-    """A kernel's model with its best alpha (for each output)."""
-
-    fit: RidgeFit
-    kernel: Kernel
-    residuals: Float64Array | None  #: held out, (n, outputs), where they are kept
 
 
 class KernelSums:
@@ -103,10 +92,12 @@ class KernelSums:
             del path
         return Scores.joined(parts)
 
-    def chosen(self, alphas: Float64Array, best: IntArray, *, keep: str | None = None) -> ChosenModel:
+    def chosen(
+        self, alphas: Float64Array, best: IntArray, *, keep: str | None = None
+    ) -> tuple[KernelModel, Float64Array | None]:
         """Return the model with ``alphas[best]``, one number for all outputs or one for each.
 
-        ``keep`` names a rule of held-out residuals that are wanted with it.
+        ``keep`` names a rule of held-out residuals (n, outputs) that are wanted with it.
         """
         began = time.perf_counter()
         numbers = np.unique(best)
@@ -130,7 +121,8 @@ class KernelSums:
         held = self.features.nbytes + sum(s.nbytes for s in self.sums)
         plan = self.plan.used({"sums": held, "fold": held + predictor.nbytes}, self._seconds)
         worst = max(solutions, key=lambda solution: solution.residual)
-        fit = RidgeFit(predictor, worst, plan, self.features.rank, self.mean + offsets[local, outputs])
+        intercept = self.mean + offsets[local, outputs]
+        model = KernelModel(predictor, self.kernel, intercept, worst, plan, self.features.rank)
         residuals = None
         if keep is not None:
             residuals = np.empty(self.sample.targets.shape)
@@ -143,7 +135,7 @@ class KernelSums:
                     residuals[:, mine] = found.residuals[:, k, mine]
                 first += len(path.alphas)
                 del path
-        return ChosenModel(fit, self.kernel, residuals)
+        return model, residuals
 
     def _errors(self, path: AlphaPath, sample: NumberRows, rule: str, *, keep: bool) -> HeldOut:
         return held_out(

@@ -31,6 +31,8 @@ from gramian.solvers.solution import Solution
 #: Attributes of an estimator that hold its :class:`KernelModel`, beside those of its input. ``predictor_``
 #: comes first: a stream finds it when it is asked for, and updates ``plan_``.
 TRAINED = ("predictor_", "intercept_", "solution_", "kernel_", "rank_", "plan_")
+#: Attributes of what was chosen for parameters that are "auto".
+CHOSEN = ("choice_", "alpha_")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class KernelModel:
     rank: int
     stages: Any = None  #: of an exact solve
     input: Input = field(default_factory=Input)
+    alpha: float | None = None  #: the penalty, where the rows chose it
+    choice: KernelChoice | None = None  #: what was tried, where the rows chose the kernel
 
     @classmethod
     def of(cls, estimator: BaseEstimator) -> Self:
@@ -56,8 +60,9 @@ class KernelModel:
         """Return the learned attributes of an estimator with this model, by name."""
         predictor, kernel = released(self.predictor, self.kernel)
         found = (predictor, self.intercept, self.solution, kernel, self.rank, self.plan)
-        stages = {} if self.stages is None else {"stages_": self.stages}
-        return {**dict(zip(TRAINED, found, strict=True)), **stages, **self.input.state()}
+        more = {"stages_": self.stages, "choice_": self.choice, "alpha_": self.alpha}
+        chosen = {name: value for name, value in more.items() if value is not None}
+        return {**dict(zip(TRAINED, found, strict=True)), **chosen, **self.input.state()}
 
     def blocks(
         self, source: RowSource, engine: Engine, cluster: Cluster | None = None
@@ -114,20 +119,6 @@ class KernelModel:
             warnings=tuple(self.solution.warnings()),
         )
         return with_metric(stated, self.input, names)
-
-
-@dataclass(frozen=True)
-class RidgeModel:
-    """A ridge model, and what was chosen for it where a parameter is "auto"."""
-
-    model: KernelModel
-    alpha: float | None = None
-    choice: KernelChoice | None = None
-
-    def state(self) -> dict[str, Any]:
-        """Return the learned attributes of an estimator with this model, by name."""
-        chosen = {"choice_": self.choice, "alpha_": self.alpha}
-        return self.model.state() | {name: value for name, value in chosen.items() if value is not None}
 
 
 def _on_one_thread(predictor: Predictor | ExactPredictor, rows: Rows) -> Array:

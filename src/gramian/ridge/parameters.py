@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from gramian._checks import positive_number, positive_numbers
 from gramian._phases import Phases, silent
 from gramian._typing import Float64Array
-from gramian.approximations.setup import AsksForFit, FitSetup
+from gramian.approximations.setup import FitSetup
 from gramian.estimator.parameters import KernelParameters
 from gramian.exact.exact import Exact
 from gramian.exceptions import InputError
@@ -20,16 +20,6 @@ from gramian.kernels import Kernel
 from gramian.metric.input import InputParameters
 from gramian.metric.rounds import RoundSetup
 from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
-
-
-class AsksForRidge(AsksForFit, Protocol):
-    """The parameters of a ridge estimator, beside those of its kernel and approximation."""
-
-    alpha: Any
-    metric: object
-    standardize: bool
-    fit_intercept: bool
-    checkpoint: str | Path | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +34,7 @@ class RidgeParameters:
     asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
 
     @classmethod
-    def of(cls, model: AsksForRidge, phases: Phases = silent) -> Self:
+    def of(cls, model: Any, phases: Phases = silent) -> Self:
         """Return the parameters of a ridge estimator; ``phases`` is told of the phases of its fit."""
         setup = FitSetup.of(model, phases)
         asked = automatic(setup.kernel, alpha=model.alpha)
@@ -91,7 +81,7 @@ class RidgeParameters:
         return replace(self, setup=asked.applied(self.setup), input=plain, checkpoint=None)
 
 
-def _penalty(model: AsksForRidge) -> float | Float64Array:
+def _penalty(model: Any) -> float | Float64Array:
     """Return the checked penalty of an estimator; a regressor may have one for each output."""
     if isinstance(model.alpha, str) or np.ndim(model.alpha) != 1 or is_classifier(model):
         return positive_number("alpha", model.alpha)

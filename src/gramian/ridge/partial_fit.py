@@ -39,7 +39,7 @@ from gramian.estimator.rows import check_width, matched, names_known
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, listed, quoted, user_level
 from gramian.metric.input import feature_importances_
-from gramian.ridge.model import KernelModel, RidgeModel
+from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters, exact_of
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.streaming import RidgeStream
@@ -302,7 +302,7 @@ class RidgeEstimator(KernelEstimator):
         values: Array = cluster.lazily(rows, getattr(sent, method), shape, dtype)
         return values
 
-    def _keep_fit(self, fitted: RidgeModel, *given: Any) -> Self:
+    def _keep_fit(self, fitted: KernelModel, *given: Any) -> Self:
         """Make this the fit of the model, and keep what it was given, so that ``partial_fit`` can go on.
 
         A matrix of kernel values is not kept: there is no stream of such rows.

@@ -13,16 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Protocol
 
 import numpy as np
 
 from gramian._numerics import descending_eigh, gram_factor, ridge_tolerance, unit_roundoff
 from gramian._typing import Float64Array, FloatArray
 from gramian.compression.features import FeatureMap, Unit
-from gramian.compression.ridge_sums import split_intercept
-from gramian.compression.training import solve_eliminated, warn_if_missed
 from gramian.engine import Engine
+from gramian.ridge.sums import solve_eliminated, split_intercept, warn_if_missed
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums
 from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.solution import Solution, Status, relative_residual
@@ -30,13 +28,6 @@ from gramian.solvers.threads import blas_for
 
 #: Eigenvectors that rows are multiplied with at a time: 2 MB for a unit of 256 rows.
 STRIPE = 1024
-
-
-class Hat(Protocol):
-    """What one set of sums says of the leverage of rows, for each alpha."""
-
-    def diagonal(self, F: FloatArray, unit: Unit) -> Float64Array:
-        """Return f_iᵀ(FᵀΩF + alpha·I)⁻¹f_i of a unit's rows for each alpha, shape (rows, alphas)."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +66,10 @@ class SpectralHat:
                 np.square(coordinates, out=coordinates)
                 out[segment.rows] += coordinates @ self.shares[part]
         return out
+
+
+#: What one set of sums says of the leverage f_iᵀ(FᵀΩF + alpha·I)⁻¹f_i of rows, for each alpha.
+Hat = EliminatedHat | SpectralHat
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gramian._random import as_generator
 from gramian._typing import Array
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.auto import auto_plan, probe, probe_rows
@@ -15,12 +14,12 @@ from gramian.approximations.methods import METHODS
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.approximations.setup import FitSetup, frozen_map
 from gramian.compression.builder import BuildSettings
-from gramian.compression.costs import Resources, Workload
+from gramian.compression.costs import Workload
 from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
-from gramian.compression.training import choose_dtype
 from gramian.data.source import RowSource
 from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
+from gramian.estimator.parameters import choose_dtype, settled_run
 from gramian.exact.exact import Exact, exact_plan
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
@@ -48,39 +47,32 @@ def plan_sums(
     ``alpha`` is the ridge penalty that sizes and precision are planned for. With ``stream`` more rows will
     follow, so that precision is chosen as for :data:`STREAM_ROWS`. Rows whose weight is 0 are not looked at.
     """
-    engine, rng = setup.resources.engine, as_generator(setup.random_state)
-    budget, tile_dtype = setup.resources.memory_bytes, setup.resources.tile_dtype
+    run, rng = setup.run, setup.run.rng
     work = Workload.of(source, n_outputs, streamed=stream)
     frozen = frozen_map(setup, source.shape[1])
     if frozen is not None:
-        resources = Resources(frozen.features.dtype, engine.n_threads, budget)
-        plan = replace(make_plan(frozen.sizes, work, resources, reason=GIVEN), builder=frozen)
+        run = replace(run, tile_dtype=frozen.features.dtype.name)
+        plan = replace(make_plan(frozen.sizes, work, run, reason=GIVEN), builder=frozen)
         return plan, frozen.features.kernel, Engine(plan.n_threads), rng
-    kernel = setup.kernel.of(source, weights)
+    kernel, counted = setup.kernel.of(source, weights), source
     if weights is not None and not (weights > 0).all():
-        counted: RowSource = SubsetRows(source, np.flatnonzero(weights > 0))
-    else:
-        counted = source
+        counted = SubsetRows(source, np.flatnonzero(weights > 0))
     n = STREAM_ROWS if stream else source.shape[0]
-    dtype = choose_dtype(tile_dtype, counted, kernel, alpha, n)
+    dtype = choose_dtype(run.tile_dtype, counted, kernel, alpha, n)
     # Drawn in any case: landmarks must not depend on whether the precision is asked for.
-    sample = probe_rows(counted, rng, budget)
-    open_dtype = tile_dtype == "auto" and dtype == np.float32
+    sample = probe_rows(counted, rng, run.memory_bytes)
+    open_dtype = run.tile_dtype == "auto" and dtype == np.float32
     found = probe(sample, kernel, source.shape[0]) if setup.automatic or open_dtype else None
     if found is not None and open_dtype and replace(found, n_rows=n).needs_float64(alpha):
         dtype = np.dtype(np.float64)
-    resources = Resources(dtype, engine.n_threads, budget)
+    run = replace(run, tile_dtype=dtype.name)
     if setup.automatic and found is not None:
-        plan = auto_plan(found, alpha, work, resources)
+        plan = auto_plan(found, alpha, work, run)
     else:
         exact = isinstance(setup.approximation, str) and setup.approximation == "exact"
         builder = MultiResolutionBuilder.root_only(work.n_rows) if exact else method_of(setup).builder()
-        plan = make_plan(
-            builder.settle(source, BuildSettings(kernel, dtype, rng, engine)),
-            work,
-            resources,
-            reason=EXACT if exact else AS_ASKED,
-        )
+        builder = builder.settle(source, BuildSettings(kernel, dtype, rng, run.engine))
+        plan = make_plan(builder, work, run, reason=EXACT if exact else AS_ASKED)
     return plan, kernel, Engine(plan.n_threads), rng
 
 
@@ -95,8 +87,8 @@ def plan_exact(
     """Return plan and kernel of a fit that solves the exact system."""
     kernel = parameters.setup.kernel.of(source, weights)
     work = Workload.of(source, n_outputs + parameters.intercept)
-    resources = parameters.setup.resources.settled(source, kernel, parameters.least)
-    return exact_plan(work, exact.settings(), resources), kernel
+    run = settled_run(parameters.setup.run, source, kernel, parameters.least)
+    return exact_plan(work, exact.settings(), run), kernel
 
 
 def plan_ridge(parameters: RidgeParameters, source: RowSource, n_outputs: int) -> Plan:

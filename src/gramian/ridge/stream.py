@@ -20,24 +20,27 @@ from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap, difference
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import fold
-from gramian.compression.ridge_sums import RidgeSums, SlicedTargets, sum_rows
-from gramian.compression.training import RidgeFit, solve_ridge
 from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError, user_level
+from gramian.metric.input import Input
 from gramian.ridge.growth import Room, Territory, growing_sizes, settled_map
+from gramian.ridge.model import KernelModel
+from gramian.ridge.sums import RidgeSums, solve_ridge, sum_rows
 from gramian.solvers.arrowhead import Forest, NodeSums
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream: the feature map of its first rows, and sums over all rows so far.
+    """A stream: input and feature map of its first rows, and sums over all rows so far.
 
     Nothing is changed in place: each method returns a new stream that shares unchanged arrays with this one.
     Work that is interrupted therefore leaves the old stream intact. Memory: map and sums, independent of the
     number of rows.
     """
 
+    input: Input
     features: FeatureMap
     sums: RidgeSums
     plan: Plan
@@ -50,15 +53,8 @@ class Stream:
         """Leaf blocks of the map."""
         return self.features.partition.n_blocks
 
-    def extended(
-        self,
-        source: RowSource,
-        targets: SlicedTargets,
-        weights: Array | None,
-        engine: Engine,
-        progress: Progress = uncounted,
-    ) -> Stream:
-        """Return the stream with these rows.
+    def extended(self, rows: LabelledRows[Any], engine: Engine, progress: Progress = uncounted) -> Stream:
+        """Return the stream with these rows, which are ready for the kernel.
 
         Time O(n (m d + m r + R_path²)) as in a fit, and that of adding the sums of the nodes that rows reach.
         """
@@ -68,14 +64,7 @@ class Stream:
         fresh = _NodesMet(self.features.forest, width)
         added = RidgeSums(fresh, old.shift, old.intercept, 0.0, np.zeros_like(old.right), 0)
         sum_rows(
-            added,
-            self.features,
-            source,
-            targets,
-            weights,
-            chunk_rows=self.plan.chunk_rows,
-            engine=engine,
-            progress=progress,
+            added, self.features, rows, chunk_rows=self.plan.chunk_rows, engine=engine, progress=progress
         )
         nodes = list(old.nodes)
         for node, new in fresh.met.items():
@@ -153,7 +142,7 @@ class Stream:
             territory = territory.joined(other.territory)
         return replace(self, sums=sums, territory=territory)
 
-    def solved(self, alpha: float | Float64Array, engine: Engine) -> RidgeFit:
+    def solved(self, alpha: float | Float64Array, engine: Engine) -> KernelModel:
         """Solve for the coefficients and fold them into a predictor; the sums stay. Time as in a fit."""
         began = time.perf_counter()
         beta, offset, solution = solve_ridge(self.features, self.sums, alpha, engine)
@@ -167,7 +156,8 @@ class Stream:
             "solve": bases + 2 * sums,
             "fold": bases + sums + predictor.nbytes,
         }
-        return RidgeFit(predictor, solution, self.plan.used(used, seconds), self.features.rank, offset)
+        kernel, plan = self.features.kernel, self.plan.used(used, seconds)
+        return KernelModel(predictor, kernel, offset, solution, plan, self.features.rank, input=self.input)
 
     def on_map(self, features: FeatureMap, plan: Plan) -> Stream:
         """Return the stream on a map with further nodes, whose sums are empty."""

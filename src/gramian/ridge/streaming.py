@@ -15,34 +15,35 @@ from gramian.approximations.setup import frozen_map
 from gramian.compression.builder import PrebuiltBuilder, sizes_of
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
-from gramian.compression.ridge_sums import RidgeSums
 from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
-from gramian.metric.input import Input, planned_input
+from gramian.metric.input import planned_input
 from gramian.metric.summary import with_metric
 from gramian.ridge.growth import Territory, growable, growing_sizes
 from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.stream import Stream
+from gramian.ridge.sums import RidgeSums
 from gramian.ridge.training import ridge_input
 
 
 def begin_stream(
     parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool, held: int = 0
-) -> tuple[Input, Stream]:
-    """Return input and stream that these rows begin, which take ``held`` bytes of the memory budget."""
+) -> Stream:
+    """Return the stream that these rows begin, which take ``held`` bytes of the memory budget."""
     found = ridge_input(parameters, rows)
-    source, weights, n_outputs = found.over(rows.source), rows.weights, rows.n_outputs
-    setup = parameters.setup
+    rows, setup, run = found.prepared(rows), parameters.setup, parameters.setup.run
+    source, weights, n_outputs = rows.source, rows.weights, rows.n_outputs
+    setup = setup.within(run.memory_bytes - held)
     plan, kernel, engine, rng = plan_sums(
-        setup.less(held), source, n_outputs, parameters.least, stream=True, weights=weights
+        setup, source, n_outputs, parameters.least, stream=True, weights=weights
     )
-    features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights, phases=setup.phases)
+    features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights, phases=run.phases)
     shift = rows.targets.centre(weights) if parameters.intercept else np.zeros(n_outputs)
     given, sizes, territory = isinstance(plan.builder, PrebuiltBuilder), sizes_of(plan.builder), None
     if growable(features, sizes):
@@ -59,25 +60,23 @@ def begin_stream(
         growing_sizes(features, sizes)
     sums = RidgeSums.zeros(features, shift, intercept=parameters.intercept)
     work = Workload.of(source, n_outputs, streamed=True)
-    stream = Stream(features, sums, plan, work, territory)
+    stream = Stream(found, features, sums, plan, work, territory)
     if grow and given:  # no row is new to a map that was built from it
-        stream = stream.explored(source, weights, engine, setup.resources.memory_bytes)
-    done = setup.phases("sums", rows.n)
-    return found, stream.extended(source, rows.targets, weights, engine, done)
+        stream = stream.explored(source, weights, engine, run.memory_bytes)
+    return stream.extended(rows, engine, run.phases("sums", rows.n))
 
 
 def extend_stream(
-    parameters: RidgeParameters, known: Input, stream: Stream, rows: LabelledRows[Any], *, grow: bool
+    parameters: RidgeParameters, stream: Stream, rows: LabelledRows[Any], *, grow: bool
 ) -> Stream:
-    """Return the stream, which began with this input, with further rows."""
-    source, resources = known.over(rows.source), parameters.setup.resources
-    _check_unchanged(parameters, stream, source, rows.n_outputs)
-    engine = stream_engine(stream, resources.engine)
+    """Return the stream with further rows."""
+    rows, run = stream.input.prepared(rows), parameters.setup.run
+    _check_unchanged(parameters, stream, rows.source, rows.n_outputs)
+    engine = stream_engine(stream, run.engine)
     if grow:
         growing_sizes(stream.features, sizes_of(stream.plan.builder))
-        stream = stream.explored(source, rows.weights, engine, resources.memory_bytes)
-    done = parameters.setup.phases("sums", rows.n)
-    return stream.extended(source, rows.targets, rows.weights, engine, done)
+        stream = stream.explored(rows.source, rows.weights, engine, run.memory_bytes)
+    return stream.extended(rows, engine, run.phases("sums", rows.n))
 
 
 def stream_engine(stream: Stream, engine: Engine) -> Engine:
@@ -203,9 +202,6 @@ SOLVED = ("predictor_", "intercept_", "solution_")
 #: Learned attributes that are chosen from a stream's first rows: when they are enough, or are asked for.
 CHOSEN = ("kernel_", "rank_", "n_blocks_", "plan_", "scaler_", "metric_", "metric_rounds_")
 
-#: An input, and the feature map and sums of the rows that it makes.
-Begun = tuple[Input, Stream]
-
 
 @dataclass(frozen=True, eq=False)
 class RidgeStream:
@@ -217,20 +213,21 @@ class RidgeStream:
 
     parameters: RidgeParameters
     waiting: Waiting | None = None
-    summed: Begun | None = None
+    summed: Stream | None = None
 
     @classmethod
     def of(
-        cls, parameters: RidgeParameters, *, waiting: Waiting | None = None, summed: Begun | None = None
+        cls, parameters: RidgeParameters, *, waiting: Waiting | None = None, summed: Stream | None = None
     ) -> Self:
         """Return the stream; it keeps nothing that shows the progress of a call."""
-        setup = replace(parameters.setup, phases=silent)
+        setup = parameters.setup
+        setup = replace(setup, run=replace(setup.run, phases=silent))
         return cls(replace(parameters, setup=setup), waiting, summed)
 
     # ---- what is known of it ---------------------------------------------------------------------
 
     @cached_property
-    def begun(self) -> Begun:
+    def begun(self) -> Stream:
         """Input, feature map and sums; rows that wait begin them for as long as no others come."""
         if self.summed is not None:
             return self.summed
@@ -241,13 +238,8 @@ class RidgeStream:
     @cached_property
     def solved(self) -> KernelModel:
         """The model of the rows so far."""
-        found, stream = self.begun
-        engine = stream_engine(stream, self.parameters.setup.resources.engine)
-        fit = stream.solved(self.parameters.alpha, engine)
-        kernel = stream.features.kernel
-        return KernelModel(
-            fit.predictor, kernel, fit.intercept, fit.solution, fit.plan, fit.rank, input=found
-        )
+        stream = self.begun
+        return stream.solved(self.parameters.alpha, stream_engine(stream, self.parameters.setup.run.engine))
 
     def _has(self, name: str) -> bool:
         """Return whether ``begun`` or ``solved`` was asked for, so that it costs nothing now."""
@@ -256,7 +248,7 @@ class RidgeStream:
     @property
     def n_rows(self) -> int:
         """Rows so far."""
-        return self.summed[1].sums.n_rows if self.summed is not None else self.n_waiting
+        return self.summed.sums.n_rows if self.summed is not None else self.n_waiting
 
     @property
     def n_waiting(self) -> int:
@@ -266,14 +258,13 @@ class RidgeStream:
     @property
     def plan(self) -> Plan:
         """The plan of the map, with the bytes and seconds that were used once the model is solved."""
-        return self.solved.plan if self._has("solved") else self.begun[1].plan
+        return self.solved.plan if self._has("solved") else self.begun.plan
 
     def chosen(self) -> dict[str, Any]:
         """Return the learned attributes that are known without a solve, by name."""
-        found, stream = self.begun
-        features = stream.features
+        stream, features = self.begun, self.begun.features
         known = {"kernel_": features.kernel, "rank_": features.rank, "n_blocks_": stream.n_blocks}
-        return {**known, "plan_": self.plan, **found.state()}
+        return {**known, "plan_": self.plan, **stream.input.state()}
 
     def state(self) -> dict[str, Any]:
         """Return the learned attributes that an estimator keeps; the others it finds when asked for."""
@@ -292,9 +283,10 @@ class RidgeStream:
         """Return what the model states, without a choice or a solve that nobody asked for."""
         found = Evidence(penalty={"alpha": self.parameters.alpha})
         if self.summed is not None or self._has("begun"):
-            known, stream = self.begun
-            of_map = replace(Evidence.of_map(stream.features), penalty=found.penalty, plan=self.plan)
-            found = with_metric(of_map, known, names)
+            of_map = Evidence.of_map(self.begun.features)
+            found = with_metric(
+                replace(of_map, penalty=found.penalty, plan=self.plan), self.begun.input, names
+            )
         if self._has("solved"):
             solved = self.solved.facts()
             said = (*solved.warnings, *found.warnings)
@@ -307,13 +299,12 @@ class RidgeStream:
         """Return the stream with further rows; the first ones wait until there are enough."""
         parameters.check_outputs(rows.n_outputs)
         if self.summed is not None:
-            known, stream = self.summed
-            extended = extend_stream(parameters, known, stream, rows, grow=grow)
-            return RidgeStream.of(parameters, summed=(known, extended))
+            extended = extend_stream(parameters, self.summed, rows, grow=grow)
+            return RidgeStream.of(parameters, summed=extended)
         before = self.waiting
         if before is not None and rows.n_outputs != before.labelled.n_outputs:
             raise other_outputs(rows.n_outputs, before.labelled.n_outputs)
-        budget = parameters.setup.resources.memory_bytes
+        budget = parameters.setup.run.memory_bytes
         if frozen_map(parameters.setup, rows.source.shape[1]) is None and not _enough(rows, budget):
             now = Waiting.of(rows) if before is None else before.joined(Waiting.of(rows))
             if now.enough(budget):
@@ -321,24 +312,22 @@ class RidgeStream:
             if before is None:
                 _check_first(parameters, now, grow=grow)
             return RidgeStream.of(parameters, waiting=now)
-        known, stream = begin_stream(parameters, rows, grow=grow)
+        stream = begin_stream(parameters, rows, grow=grow)
         if before is not None:
-            stream = extend_stream(parameters, known, stream, before.labelled, grow=False)
-        return RidgeStream.of(parameters, summed=(known, stream))
+            stream = extend_stream(parameters, stream, before.labelled, grow=False)
+        return RidgeStream.of(parameters, summed=stream)
 
     def fade(self, parameters: RidgeParameters, factor: float) -> RidgeStream:
         """Return the stream whose rows have ``factor`` times their weight."""
         if self.summed is None:
             assert self.waiting is not None
             return RidgeStream.of(parameters, waiting=self.waiting.fade(factor))
-        known, stream = self.summed
-        return RidgeStream.of(parameters, summed=(known, stream.fade(factor)))
+        return RidgeStream.of(parameters, summed=self.summed.fade(factor))
 
     def merge(self, parameters: RidgeParameters, other: RidgeStream) -> RidgeStream:
         """Return the stream of the rows of both; raise if their features or sums differ in kind."""
         if self.summed is not None and other.summed is not None:
-            known, stream = self.summed
-            return RidgeStream.of(parameters, summed=(known, stream.merge(other.summed[1])))
+            return RidgeStream.of(parameters, summed=self.summed.merge(other.summed))
         kept, added = (other, self) if other.summed is not None else (self, other)
         assert added.waiting is not None
         return kept.with_rows(parameters, added.waiting.labelled, grow=False)
@@ -355,8 +344,8 @@ def _enough(rows: LabelledRows[Any], memory_budget: int) -> bool:
     return enough(rows.n, rows.weights, rows.n * each, memory_budget)
 
 
-def _begin_with(parameters: RidgeParameters, rows: Waiting, *, grow: bool) -> Begun:
-    """Return input and stream that rows which wait begin."""
+def _begin_with(parameters: RidgeParameters, rows: Waiting, *, grow: bool) -> Stream:
+    """Return the stream that rows which wait begin."""
     return begin_stream(parameters, rows.labelled, grow=grow, held=rows.nbytes)
 
 

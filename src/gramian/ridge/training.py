@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import numbers
 import time
 import warnings
@@ -12,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from gramian._budget import format_bytes
 from gramian._checkpoint import checkpoint_folder
-from gramian._phases import named
-from gramian._random import as_generator
+from gramian._phases import named, uncounted
 from gramian._typing import Float64Array
-from gramian.compression.checkpoint import SumsCheckpoint
-from gramian.compression.training import train_ridge
+from gramian.compression.predictor import fold
 from gramian.data.distributed import Partitioned
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.repeats import without_copies
@@ -27,11 +27,13 @@ from gramian.exact.predictor import train_exact
 from gramian.exceptions import InputError, user_level
 from gramian.metric.input import Input, learned_input
 from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly, without_exact
+from gramian.ridge.checkpoint import SumsCheckpoint
 from gramian.ridge.kernel_sums import KernelSums
-from gramian.ridge.model import KernelModel, RidgeModel
+from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_exact, plan_sums
 from gramian.ridge.scoring import Scorer
+from gramian.ridge.sums import RidgeSums, solve_ridge, sum_rows
 from gramian.selection.automatic import (
     CLOSE,
     chosen_kernel,
@@ -43,11 +45,15 @@ from gramian.selection.automatic import (
 from gramian.selection.kernel_choice import LEAST_ROWS, KernelChoice
 from gramian.solvers.krylov import Progress
 
+#: Logger of phases: each record has the attributes ``phase``, ``seconds`` and ``bytes``.
+LOG = logging.getLogger("gramian")
 #: Deviations of the targets between their mean and 0 from which a warning is due. With 10 of them and the
 #: default alpha, the error on 300 rows is four times that with an intercept.
 FAR = 10.0
 #: Targets that are looked at.
 LOOKED_AT = 65_536
+#: Most rows whose leave-one-out errors are compared, and the part of the budget that they take at most.
+MOST_ROWS, PART = 10_000, 8
 
 
 def warn_of_far_targets(targets: NumberTargets) -> None:
@@ -78,38 +84,58 @@ def ridge_input(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Input:
 
 
 def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
-    """Fit a ridge model to rows that are ready for the kernel."""
-    exact, alpha = parameters.exact, parameters.alpha
-    if exact is not None:
-        return _train_exact(parameters, rows, exact)
-    generator = as_generator(parameters.setup.random_state)
-    folder = parameters.checkpoint
-    seeded = isinstance(parameters.setup.random_state, numbers.Integral)
-    checkpoint = None if folder is None else SumsCheckpoint(folder, generator, seeded=seeded)
-    targets, weights = rows.targets, rows.weights
-    setup = replace(parameters.setup, random_state=generator)
-    plan, kernel, engine, rng = plan_sums(
-        setup, rows.source, rows.n_outputs, parameters.least, weights=weights
-    )
-    fit = train_ridge(
-        rows,
-        kernel,
-        alpha,
-        plan,
-        intercept=parameters.intercept,
-        shift=targets.centre(weights) if parameters.intercept else np.zeros(rows.n_outputs),
-        rng=rng,
-        engine=engine,
-        phases=setup.phases,
-        checkpoint=checkpoint,
-    )
-    return KernelModel(fit.predictor, kernel, fit.intercept, fit.solution, fit.plan, fit.rank)
+    r"""Fit a ridge model to rows that are ready for the kernel: by the exact system, or over features.
+
+    Minimises Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over the approximation's functions f. b is 0, or a
+    constant that is not penalised. One random read of the sample, one pass over the rows, then the solve of
+    (FᵀΩF + alpha·I) β = FᵀΩy: by elimination for nested bases, or as β = C (A C + alpha·I)⁻¹ b for a coupled
+    core, with A = FᵀΩF and b = FᵀΩy. The residual of that system is recomputed, and a warning says if it
+    exceeds its tolerance. The plan states time and memory; memory does not depend on n. Each phase is logged
+    at its end (``gramian``, INFO).
+    """
+    if parameters.exact is not None:
+        return _train_exact(parameters, rows, parameters.exact)
+    run, source, weights, intercept = parameters.setup.run, rows.source, rows.weights, parameters.intercept
+    rng, checkpoint = run.rng, None
+    if parameters.checkpoint is not None:
+        seeded = isinstance(run.random_state, numbers.Integral)
+        checkpoint = SumsCheckpoint(parameters.checkpoint, rng, seeded=seeded)
+    setup = replace(parameters.setup, run=replace(run, random_state=rng))
+    plan, kernel, engine, _ = plan_sums(setup, source, rows.n_outputs, parameters.least, weights=weights)
+    # A constant near the mean is taken from the targets before the sums are made.
+    shift = rows.targets.centre(weights) if intercept else np.zeros(rows.n_outputs)
+    last, seconds, bytes_ = time.perf_counter(), dict[str, float](), dict[str, int]()
+
+    def lap(phase: str, held: int) -> None:
+        nonlocal last
+        began, last = last, time.perf_counter()
+        seconds[phase], bytes_[phase] = last - began, held
+        facts = {"phase": phase, "seconds": seconds[phase], "bytes": held}
+        LOG.info("%s: %.2f s, %s held", phase, seconds[phase], format_bytes(held), extra=facts)
+
+    features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights, phases=run.phases)
+    lap("bases", features.nbytes)
+    sums = RidgeSums.zeros(features, shift, intercept=intercept)
+    progress, done = run.phases("sums", rows.n), uncounted
+    if checkpoint is not None:
+        progress(checkpoint.bind(rows, plan, features, sums, parameters.alpha))
+        done = partial(checkpoint.passed, sums, n_rows=rows.n)
+    sum_rows(sums, features, rows, chunk_rows=plan.chunk_rows, engine=engine, done=done, progress=progress)
+    lap("sums", features.nbytes + sums.nbytes)
+    run.phases("solve")
+    beta, offset, solution = solve_ridge(features, sums, parameters.alpha, engine)
+    lap("solve", features.nbytes + 2 * sums.nbytes)
+    predictor = fold(features, beta)
+    if checkpoint is not None:
+        checkpoint.finish()
+    lap("fold", features.nbytes + predictor.nbytes)
+    return KernelModel(predictor, kernel, offset, solution, plan.used(bytes_, seconds), features.rank)
 
 
 def _ridge_round(parameters: RidgeParameters, asked: RoundSetup) -> RoundModel:
     """Return what a round fits: this model, or the exact system where that is quickest."""
     found = parameters.of_round(asked)
-    if asked.quick and compares_exactly(parameters.setup.resources.memory_bytes):
+    if asked.quick and compares_exactly(parameters.setup.run.memory_bytes):
         found = replace(found, setup=replace(found.setup, approximation="exact"))
     return ridge_round(found)
 
@@ -118,7 +144,7 @@ def ridge_round(parameters: RidgeParameters) -> RoundModel:
     """Return the ridge model with these parameters as what a round of a metric fits."""
 
     def fit(rows: LabelledRows[Any]) -> FittedRound:
-        return train(parameters, rows).of_round(parameters.setup.resources.engine)
+        return train(parameters, rows).of_round(parameters.setup.run.engine)
 
     return RoundModel(fit)
 
@@ -129,7 +155,7 @@ def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Ex
             "approximation='exact' needs all rows in the memory of this machine. Choose another "
             "approximation, or pass arrays (X.compute()) and engine=None."
         )
-    targets = rows.targets
+    targets, run = rows.targets, parameters.setup.run
     plan, kernel = plan_exact(parameters, rows.source, rows.n_outputs, exact, weights=rows.weights)
     mean = targets.mean(rows.weights) if parameters.intercept else np.zeros(rows.n_outputs)
     targets.shift = mean
@@ -138,34 +164,27 @@ def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Ex
     if folder is not None:
         settings = replace(settings, checkpoint=checkpoint_folder(folder) / "solve.npz")
     began = time.perf_counter()
-    done = parameters.setup.phases("exact", unit="steps")
+    done = run.phases("exact", unit="steps")
 
     def progress(state: Progress) -> None:
         done(1, f"residual {state.residual:.1e}")
 
-    fit = train_exact(
+    predictor, offset, solution, stages = train_exact(
         rows,
         kernel,
         parameters.alpha,
         settings,
         plan,
         intercept=parameters.intercept,
-        engine=parameters.setup.resources.engine,
-        rng=as_generator(parameters.setup.random_state),
+        engine=run.engine,
+        rng=run.rng,
         progress=progress,
     )
-    plan = plan.used({"solve": fit.solution.bytes}, {"solve": time.perf_counter() - began})
-    rank = fit.predictor.rows.shape[0]
-    return KernelModel(fit.predictor, kernel, mean + fit.offset, fit.solution, plan, rank, fit.stages)
+    plan = plan.used({"solve": solution.bytes}, {"solve": time.perf_counter() - began})
+    return KernelModel(predictor, kernel, mean + offset, solution, plan, predictor.n_points, stages)
 
 
-#: Learned attributes of what was chosen for parameters that are "auto".
-CHOSEN = ("choice_", "alpha_")
-#: Most rows whose leave-one-out errors are compared, and the part of the budget that they take at most.
-MOST_ROWS, PART = 10_000, 8
-
-
-def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> RidgeModel:
+def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> KernelModel:
     """Return the ridge model of labelled rows, with what the parameters leave to the rows."""
     began, asked = time.perf_counter(), parameters.asked
     refuse_far_rows(rows, asked)
@@ -173,7 +192,7 @@ def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> RidgeMode
     if not parameters.intercept and isinstance(rows.targets, NumberTargets):
         warn_of_far_targets(rows.targets)
     if rows.n >= LEAST_ROWS and (asked or parameters.input.learns):
-        rows = without_copies(rows, parameters.setup.resources.memory_bytes, means=True)[0]
+        rows = without_copies(rows, parameters.setup.run.memory_bytes, means=True)[0]
     if "alpha" in asked:
         rows, usual = searchable(rows)
         parameters = replace(parameters, alpha=usual)
@@ -181,7 +200,7 @@ def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> RidgeMode
     rows = found.prepared(rows)
     choice, trained, rest = None, None, "choice" if asked else "metric"
     if asked:
-        rng = as_generator(parameters.setup.random_state)
+        rng = parameters.setup.run.rng
         choice = chosen_kernel(parameters.setup, rows, asked, intercept=parameters.intercept, rng=rng)
     if "alpha" in asked and choice is not None:
         alpha, trained, choice = _best_fit(parameters, rows, choice)
@@ -196,7 +215,7 @@ def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> RidgeMode
     if asked or found.rounds:
         trained = replace(trained, plan=trained.plan.within(time.perf_counter() - began, rest))
     alpha_ = parameters.least if "alpha" in asked else None
-    return RidgeModel(replace(trained, input=found), alpha_, choice)
+    return replace(trained, input=found, alpha=alpha_, choice=choice)
 
 
 def _best_fit(
@@ -222,17 +241,18 @@ def fit_by_alpha(
 
     The fit is None where the exact system is still to be solved.
     """
-    rng = as_generator(parameters.setup.random_state)
-    setup = replace(without_exact(parameters.setup), random_state=rng)
+    rng = parameters.setup.run.rng
+    setup = without_exact(parameters.setup)
+    setup = replace(setup, run=replace(setup.run, random_state=rng))
     d = rows.source.shape[1]
-    most = max(LEAST_ROWS, min(MOST_ROWS, setup.resources.memory_bytes // (PART * 8 * d)))
+    most = max(LEAST_ROWS, min(MOST_ROWS, setup.run.memory_bytes // (PART * 8 * d)))
     counted = rows.counted
     numbers = np.sort(rng.choice(counted, most, replace=False)) if len(counted) > most else counted
     validation = rows.read(numbers)
     tried = penalty_grid(mean_diagonal(setup.kernel.of(rows.source, rows.weights), rows), start)
     least = float(tried[0] * CLOSE[0])
     planned = plan_sums(setup, rows.source, rows.n_outputs, least, weights=rows.weights)
-    phases = named(setup.phases, f"choice of alpha for {type(planned[1]).__name__}")
+    phases = named(setup.run.phases, f"choice of alpha for {type(planned[1]).__name__}")
     sums = KernelSums(planned, rows, intercept=parameters.intercept, phases=phases)
     scorer = Scorer(None, per_target=False)
 
@@ -246,7 +266,4 @@ def fit_by_alpha(
     alpha, loss = float(close[number]), float(losses.min())
     if parameters.exact is not None:
         return loss, alpha, None
-    found = sums.chosen(close, number)
-    fit = found.fit
-    trained = KernelModel(fit.predictor, found.kernel, fit.intercept, fit.solution, fit.plan, fit.rank)
-    return loss, alpha, trained
+    return loss, alpha, sums.chosen(close, number)[0]

@@ -173,6 +173,6 @@ def chosen_kernel(
         each_feature="kernel" in asked,
         intercept=intercept,
         rng=rng,
-        memory_bytes=setup.resources.memory_bytes,
-        phases=setup.phases,
+        memory_bytes=setup.run.memory_bytes,
+        phases=setup.run.phases,
     )

@@ -14,7 +14,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import positive_number, whole_number
-from gramian._random import as_generator
 from gramian._typing import Float64Array, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.nystrom import Nystrom
@@ -28,6 +27,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing, shown_phases
+from gramian.estimator.parameters import settled_run
 from gramian.estimator.rows import names_known
 from gramian.estimator.summaries import Evidence
 from gramian.exact.exact import Exact, exact_plan
@@ -236,11 +236,11 @@ def _exact_model(
     """Return eigenvalues and components of the exact K."""
     n = source.shape[0]
     kernel = setup.kernel.of(source)
-    resources = setup.resources.settled(source, kernel, None)
+    run = settled_run(setup.run, source, kernel, None)
     plan = exact_plan(
         Workload.of(source, count or 1),
         Exact(solver="cg").settings(),
-        resources,
+        run,
         reason="few rows" if setup.automatic else EXACT,
     )
     began = time.perf_counter()
@@ -250,11 +250,11 @@ def _exact_model(
         rows.copy() if sp.issparse(rows) else np.array(rows),
         count,
         tol=tol,
-        dtype=resources.dtype,
-        memory_bytes=resources.memory_budget,
-        engine=setup.resources.engine,
-        rng=as_generator(setup.random_state),
-        progress=setup.phases("eigenpairs", unit="products"),
+        dtype=run.dtype,
+        memory_bytes=run.memory_bytes,
+        engine=run.engine,
+        rng=run.rng,
+        progress=run.phases("eigenpairs", unit="products"),
     )
     plan = plan.used({"solve": found.solution.bytes}, {"solve": time.perf_counter() - began})
     return found.values, KernelModel(found.predictor, kernel, -found.offset, found.solution, plan, n)
@@ -265,11 +265,11 @@ def _features_model(
 ) -> tuple[Float64Array, KernelModel]:
     """Return eigenvalues and components of an approximation, from sums over its features."""
     n = source.shape[0]
-    kernel, rng = setup.kernel.of(source), as_generator(setup.random_state)
+    kernel, rng = setup.kernel.of(source), setup.run.rng
     plan = _features_plan(setup, source, kernel, count, rng)
     engine = Engine(plan.n_threads)
     began = time.perf_counter()
-    features = plan.build(source, kernel, rng=rng, engine=engine, phases=setup.phases)
+    features = plan.build(source, kernel, rng=rng, engine=engine, phases=setup.run.phases)
     built = time.perf_counter()
     sums = accumulate(
         features,
@@ -279,10 +279,10 @@ def _features_model(
         chunk_rows=plan.chunk_rows,
         engine=engine,
         with_ones=True,
-        progress=setup.phases("sums", n),
+        progress=setup.run.phases("sums", n),
     )
     summed = time.perf_counter()
-    setup.phases("solve")
+    setup.run.phases("solve")
     found = feature_components(features, sums, n, count, tol=tol, rng=rng)
     held = features.nbytes + sum(s.nbytes for s in sums)
     seconds = {"bases": built - began, "sums": summed - built, "solve": time.perf_counter() - summed}
@@ -296,15 +296,15 @@ def _features_plan(
     setup: FitSetup, source: RowSource, kernel: Kernel, count: int | None, rng: np.random.Generator
 ) -> Plan:
     """Return the plan of the features that ``count`` components are found from."""
-    engine, resources = setup.resources.engine, setup.resources.settled(source, kernel, None)
+    run = settled_run(setup.run, source, kernel, None)
     method: Approximation
     if setup.automatic:
         method = Nystrom(rank=min(source.shape[0], max(AUTO_RANK, RANK_PER_COMPONENT * (count or 1))))
     else:
         method = method_of(setup)
     return make_plan(
-        method.builder().settle(source, BuildSettings(kernel, resources.dtype, rng, engine)),
+        method.builder().settle(source, BuildSettings(kernel, run.dtype, rng, run.engine)),
         Workload.of(source, 1),
-        resources,
+        run,
         reason="many rows: landmarks for the components" if setup.automatic else AS_ASKED,
     )

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from gramian._lapack import inverse_of_triangle
 from gramian._numerics import cholesky_lower, unit_roundoff
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.compression.training import float32_alpha
 from gramian.data.values import refuse_overflow
 from gramian.engine import Engine
+from gramian.estimator.parameters import float32_alpha
 from gramian.exact.blocks import balanced_blocks
 from gramian.exact.policy import Costs
 from gramian.exact.preconditioner import RootAndBlocks

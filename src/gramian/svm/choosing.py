@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
-from gramian.compression.ridge_sums import SlicedTargets
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
+from gramian.estimator.targets import SlicedTargets
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.input import learned_input
 from gramian.selection.automatic import (
@@ -58,7 +57,7 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters, problem: P
     began, asked = time.perf_counter(), parameters.asked
     refuse_far_rows(rows, asked)
     if rows.n >= LEAST_ROWS and (asked or parameters.input.learns):
-        rows = without_copies(rows, parameters.setup.resources.memory_bytes)[0]
+        rows = without_copies(rows, parameters.setup.run.memory_bytes)[0]
     if "C" in asked:
         rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)
@@ -68,7 +67,7 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters, problem: P
     if not asked:
         seconds = {"metric": time.perf_counter() - began} if found.rounds else {}
         return replace(minimise(parameters, problem, rows), input=found, seconds=seconds)
-    rng = as_generator(parameters.setup.random_state)
+    rng = parameters.setup.run.rng
     choice = chosen_kernel(parameters.setup, rows, asked, intercept=parameters.intercept, rng=rng)
     if choice is not None:
         setup = replace(parameters.setup, kernel=KernelParameters(choice.kernel))
@@ -118,7 +117,7 @@ def _folds(
 ) -> list[Fold]:
     """Return the folds that judge C, each with its share of every class (``codes``)."""
     counted = rows.counted
-    room = parameters.setup.resources.memory_bytes // (PART * 8 * rows.source.shape[1])
+    room = parameters.setup.run.memory_bytes // (PART * 8 * rows.source.shape[1])
     most = max(LEAST_ROWS, min(MOST_ROWS, room))
     n_folds = max(FOLDS, -(-len(counted) // most))
     fold = fold_numbers(counted, codes, n_folds, rng, rows.n)

@@ -167,7 +167,7 @@ class KernelSVC(Classifier, KernelEstimator):
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
             parameters = NewtonParameters.of(self, phases)
             if self.probability:
-                rows = without_copies(rows, parameters.setup.resources.memory_bytes)[0]
+                rows = without_copies(rows, parameters.setup.run.memory_bytes)[0]
             fit = fit_newton(rows, parameters, problem)
             self._keep(fit.state())
             self.classes_ = rows.targets.classes

@@ -21,10 +21,9 @@ from gramian._random import as_generator, children
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.compression.expansion import MOST_PAIRS, PairwisePredictor, class_pairs
 from gramian.compression.plan import NOMINAL_THREADS
-from gramian.compression.training import TILE_DTYPES
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.parameters import KernelParameters
+from gramian.estimator.parameters import TILE_DTYPES, KernelParameters
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError, NumericalWarning, user_level
 from gramian.kernels import Kernel

@@ -250,7 +250,7 @@ def begin_training(
         anchored=anchored,
         rng=rng,
         engine=engine,
-        phases=setup.phases,
+        phases=setup.run.phases,
     )
     return training, kernel, rng
 
@@ -282,11 +282,11 @@ def _plan(
 
     A budget that is too small for that room, but holds the plan, is used whole.
     """
-    budget = setup.resources.memory_bytes
+    budget = setup.run.memory_bytes
     beside = bytes_beside(source.shape[0], n_outputs, anchored)
     if setup.automatic and beside < budget:
         with suppress(BudgetError):
-            less = setup.less(beside)
+            less = setup.within(budget - beside)
             plan, kernel, engine, rng = plan_sums(less, source, n_outputs, penalty, weights=weights)
             return replace(plan, memory_budget=budget), kernel, engine, rng
     return plan_sums(setup, source, n_outputs, penalty, weights=weights)
@@ -305,13 +305,13 @@ def newton_round(parameters: NewtonParameters, problem: Problem, asked: RoundSet
     """
     setup = asked.applied(parameters.setup)
     plain = InputParameters(setup.kernel)  # the rows of a round are ready for the kernel
-    if asked.quick and compares_exactly(parameters.setup.resources.memory_bytes):
+    if asked.quick and compares_exactly(parameters.setup.run.memory_bytes):
         setup, penalty = replace(setup, approximation="exact"), problem.penalty(parameters.C)
         return ridge_round(RidgeParameters(setup, plain, penalty, parameters.intercept))
     own = replace(parameters, setup=setup, input=plain)
 
     def fit(rows: LabelledRows[Any]) -> FittedRound:
         found = minimise(own, problem, rows, asked.before).trained()
-        return found.of_round(setup.resources.engine)
+        return found.of_round(setup.run.engine)
 
     return RoundModel(fit) if problem.numbers else RoundModel(fit, problem.losses, bounded=False)

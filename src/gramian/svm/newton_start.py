@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.compression.ridge_sums import SlicedTargets
 from gramian.data.source import RowSource, as_source
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import SlicedTargets
 
 #: Fewest rows of the smallest sample, and most rows of the largest.
 LEAST_ROWS, MOST_ROWS = 500, 32_768

@@ -15,9 +15,9 @@ from gramian._numerics import narrowed
 from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.features import FeatureMap, Unit
-from gramian.compression.ridge_sums import SlicedTargets
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.estimator.targets import SlicedTargets
 from gramian.solvers.active_rows import ActiveRows
 from gramian.solvers.arrowhead import NodeSums
 from gramian.solvers.losses import Loss, Proximal

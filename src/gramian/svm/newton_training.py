@@ -16,10 +16,10 @@ from gramian._typing import Array, Float64Array
 from gramian.compression.features import UNIT_ROWS, FeatureMap
 from gramian.compression.plan import NOMINAL_THREADS, Plan
 from gramian.compression.predictor import Predictor, fold
-from gramian.compression.ridge_sums import SlicedTargets
 from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.estimator.targets import SlicedTargets
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore

@@ -22,11 +22,10 @@ from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
 from gramian.data.tables import TableSource, as_table
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import remove, shown_phases
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.parameters import ResourceParameters
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import Targets
 from gramian.exceptions import AccuracyWarning, InputError, user_level
@@ -309,7 +308,7 @@ class TabularModel(TableServer, KernelEstimator):
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
         near = near[: 2 if self._effort.mean else 1]
         seed, labelled = seed_for_sklearn(rng), LabelledRows(source, targets, weights)
-        resources = ResourceParameters(parse_bytes(self.memory_budget), self._engine())
+        resources = Run(parse_bytes(self.memory_budget), self._engine())
         effort, compiling = self._effort, self._compiling(source.shape[0], self.time_limit)
         with shown_phases(self.verbose) as phases, compiling:
             fit = last_fit(

@@ -147,10 +147,10 @@ def ridge_estimator(parameters: RidgeParameters, model: KernelModel) -> KernelRi
         metric=parameters.input.metric,
         approximation=setup.approximation,
         fit_intercept=parameters.intercept,
-        memory_budget=setup.resources.memory_bytes,
-        tile_dtype=setup.resources.tile_dtype,
-        random_state=setup.random_state,
-        n_jobs=setup.resources.engine.n_jobs,
+        memory_budget=setup.run.memory_bytes,
+        tile_dtype=setup.run.tile_dtype,
+        random_state=setup.run.random_state,
+        n_jobs=setup.run.engine.n_jobs,
     )
     made.n_features_in_ = parameters.input.metric.n_features
     made._restore({**model.state(), "_flat": model.predictor.n_outputs == 1})

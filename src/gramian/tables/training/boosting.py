@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY
+from gramian.engine import Run
 from gramian.estimator.answers import log_probabilities
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.parameters import ResourceParameters
 from gramian.tables.boosting.boosted import (
     Boosted,
     LevelPairs,
@@ -78,7 +78,7 @@ def with_boosting(
     classes: bool,
     held: IntArray,
     holdout: HoldOut,
-    resources: ResourceParameters,
+    resources: Run,
     until: float,
     rng: np.random.Generator,
     every: bool,

@@ -17,11 +17,11 @@ from gramian.approximations.auto import shrink
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
-from gramian.compression.training import float32_alpha
 from gramian.data.subset import SubsetRows
+from gramian.engine import Run
 from gramian.estimator.fitting import check_finite
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.parameters import KernelParameters, ResourceParameters
+from gramian.estimator.parameters import KernelParameters, float32_alpha
 from gramian.estimator.targets import ClassTargets, Targets
 from gramian.exact.exact import Exact
 from gramian.exact.penalties import IterativeTrials, PenaltyTrials
@@ -70,7 +70,7 @@ class ModelFactory:
 
     rows: LabelledRows[Targets]
     point: Point
-    resources: ResourceParameters
+    resources: Run
     seed: int
     holdout: HoldOut = field(default_factory=HoldOut)
     effort: TableEffort = EFFORTS[DEFAULT]
@@ -79,7 +79,8 @@ class ModelFactory:
     def parameters(self, approximation: Method, metric: Metric | None = None) -> RidgeParameters:
         """Return the parameters of a fit; ``metric`` replaces that of the point."""
         kernel = KernelParameters(_kernel_of(self.point))
-        setup = FitSetup(kernel, approximation, self.resources, self.seed, "KernelRidge", self.phases)
+        run = replace(self.resources, random_state=self.seed, phases=self.phases)
+        setup = FitSetup(kernel, approximation, run, "KernelRidge")
         asked = InputParameters(kernel, metric=self.point.metric if metric is None else metric)
         return RidgeParameters(setup, asked, self.point.alpha, intercept=True)
 
@@ -91,7 +92,7 @@ class ModelFactory:
     def add(self, stream: RidgeStream, numbers: IntArray, alpha: float | None = None) -> RidgeStream:
         """Return the stream with the rows of these numbers; ``alpha`` replaces its penalty."""
         asked = stream.parameters
-        setup = replace(asked.setup, phases=self.phases)
+        setup = replace(asked.setup, run=replace(asked.setup.run, phases=self.phases))
         asked = replace(asked, setup=setup, alpha=asked.alpha if alpha is None else alpha)
         return stream.with_rows(asked, self.rows.taken(numbers), grow=False)
 
@@ -161,7 +162,7 @@ class ModelFactory:
 
     def fit(self, parameters: RidgeParameters, numbers: IntArray) -> KernelModel:
         """Return the model of the rows with these numbers; raise if its coefficients are not finite."""
-        model = fit_ridge(self.rows.taken(numbers), parameters).model
+        model = fit_ridge(self.rows.taken(numbers), parameters)
         check_finite(model.predictor, parameters.setup.estimator)
         return model
 

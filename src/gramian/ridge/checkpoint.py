@@ -17,10 +17,11 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import FeatureMap
 from gramian.compression.plan import Plan
-from gramian.compression.ridge_sums import Labelled, RidgeSums
 from gramian.data.column import StoredColumn
 from gramian.data.fingerprint import add_bytes, content, spread_blocks
+from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import CheckpointWarning, InputError, user_level
+from gramian.ridge.sums import RidgeSums
 
 #: Name of the checkpoint file inside its folder.
 FILE = "sums.npz"
@@ -55,7 +56,12 @@ class SumsCheckpoint:
         self._every = self._since = 0
 
     def bind(
-        self, rows: Labelled, plan: Plan, features: FeatureMap, sums: RidgeSums, alpha: float | Float64Array
+        self,
+        rows: LabelledRows[Any],
+        plan: Plan,
+        features: FeatureMap,
+        sums: RidgeSums,
+        alpha: float | Float64Array,
     ) -> int:
         """Fill empty sums from the folder, if it holds any of this fit; return how many rows they cover.
 
@@ -80,13 +86,13 @@ class SumsCheckpoint:
         _fill(sums, stored)
         return sums.n_rows
 
-    def passed(self, sums: RidgeSums, rows: int, *, last: bool) -> None:
-        """Save the sums if enough rows have been added since the last save, or if these rows were the last.
+    def passed(self, sums: RidgeSums, rows: int, *, n_rows: int) -> None:
+        """Save the sums if enough rows have been added since the last save, or all ``n_rows`` of the fit.
 
         If the disk refuses, the fit goes on with a warning: only the checkpoint is lost.
         """
         self._since += rows
-        if self._since < self._every and not last:
+        if self._since < self._every and sums.n_rows < n_rows:
             return
         self._since = 0
         try:
@@ -127,7 +133,7 @@ def _fill(sums: RidgeSums, stored: dict[str, Array]) -> None:
     sums.right[:] = stored["right"]
 
 
-def identity_of(rows: Labelled, plan: Plan, features: FeatureMap, sums: RidgeSums) -> dict[str, str]:
+def identity_of(rows: LabelledRows[Any], plan: Plan, features: FeatureMap, sums: RidgeSums) -> dict[str, str]:
     """Return hashes of everything except the bases that the sums depend on, by name."""
     ranks = [len(node.gram) for node in sums.nodes]
     sizes = (plan.method, ranks, plan.dtype, plan.sample_rows, plan.chunk_rows, sums.intercept)
@@ -140,7 +146,7 @@ def identity_of(rows: Labelled, plan: Plan, features: FeatureMap, sums: RidgeSum
     }
 
 
-def _targets(rows: Labelled, sums: RidgeSums) -> str:
+def _targets(rows: LabelledRows[Any], sums: RidgeSums) -> str:
     """Return a hash of all targets; of those in files or elsewhere of some blocks, and of their centre."""
     targets, n = rows.targets, rows.targets.shape[0]
     digest = hashlib.sha256(repr(targets.shape).encode())

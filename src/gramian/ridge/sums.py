@@ -1,60 +1,30 @@
-"""Sums of a ridge fit over the rows seen so far; sums of chunks, machines or days can be added."""
+"""Sums of a ridge fit over the rows seen so far, which add up over chunks, machines or days; their solve."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from gramian._numerics import unit_roundoff
+from gramian._numerics import ridge_tolerance, unit_roundoff
 from gramian._phases import Progress, uncounted
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, Rows
 from gramian.compression.features import FeatureMap
 from gramian.compression.sums import add_rows
 from gramian.data.distributed import Partitioned
-from gramian.data.source import RowSource, row_blocks
+from gramian.data.source import row_blocks
 from gramian.engine import Engine
-from gramian.solvers.arrowhead import NodeSums
-
-
-class SlicedTargets(Protocol):
-    """Targets of shape (n, outputs), read by slices of rows."""
-
-    shape: tuple[int, int]
-
-    def __getitem__(self, where: slice) -> Float64Array: ...
-
-
-class Labelled(Protocol):
-    """Rows with targets and weights; weights are None if every row has weight 1."""
-
-    @property
-    def source(self) -> RowSource:
-        """The rows."""
-
-    @property
-    def targets(self) -> SlicedTargets:
-        """Targets of the rows."""
-
-    @property
-    def weights(self) -> Array | None:
-        """Weights of the rows, shape (n,)."""
-
-
-@runtime_checkable
-class SentTargets(Protocol):
-    """Targets that can also be encoded on another machine, where the values lie."""
-
-    @property
-    def values(self) -> Any:
-        """Values from which the targets are encoded."""
-
-    def encoder(self) -> Callable[[Array], Float64Array]:
-        """Return a function that encodes the values of any rows as target numbers."""
+from gramian.estimator.labelled import LabelledRows
+from gramian.exceptions import AccuracyWarning, user_level
+from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multiply
+from gramian.solvers.core import CoupledCore
+from gramian.solvers.coupled import ridge_coefficients
+from gramian.solvers.solution import Solution, Status, relative_residual
 
 
 @dataclass
@@ -177,23 +147,22 @@ class PartSums:
 def sum_rows(
     sums: RidgeSums,
     features: FeatureMap,
-    source: RowSource,
-    targets: SlicedTargets,
-    weights: Array | None,
+    rows: LabelledRows[Any],
     *,
     chunk_rows: int,
     engine: Engine,
     done: Progress = uncounted,
     progress: Progress = uncounted,
 ) -> None:
-    """Add the rows of a source to the sums, in place and by chunks, starting at row ``sums.n_rows``.
+    """Add labelled rows to the sums, in place and by chunks, starting at row ``sums.n_rows``.
 
     ``done`` is called with a number of rows once the sums include them; ``progress`` is called as soon as
     rows are summed anywhere. The order of the additions depends only on the rows and ``chunk_rows``, so a
     pass that is interrupted and resumed gives the same bits. Parts that lie on other machines are summed
     there, several at a time; the order then also depends on the parts and on the number of threads.
     """
-    if isinstance(source, Partitioned) and isinstance(targets, SentTargets):
+    source, targets, weights = rows.source, rows.targets, rows.weights
+    if isinstance(source, Partitioned):
         work = PartSums(features, targets.encoder(), sums.shift, sums.intercept, chunk_rows)
         parts = source.rounds(
             work, RidgeSums.total, targets.values, weights, start=sums.n_rows, progress=progress
@@ -202,10 +171,10 @@ def sum_rows(
             sums.add(part)
             done(n_rows)
         return
-    for where, rows in row_blocks(source, chunk_rows, sums.n_rows):
+    for where, block in row_blocks(source, chunk_rows, sums.n_rows):
         w = None if weights is None else weights[where]
-        sums.add_rows(features, rows, targets[where], w, engine, progress)
-        done(rows.shape[0])
+        sums.add_rows(features, block, targets[where], w, engine, progress)
+        done(block.shape[0])
 
 
 def split_intercept(
@@ -227,3 +196,73 @@ def split_intercept(
     left = mass - explained
     offset = (right - inner) / left if left > unit_roundoff(dtype) * mass else np.zeros_like(inner)
     return [b[:, :-1] - np.outer(b[:, -1], offset) for b in beta], offset
+
+
+def solve_ridge(
+    features: FeatureMap, sums: RidgeSums, alpha: float | Float64Array, engine: Engine
+) -> tuple[list[Float64Array], Float64Array, Solution]:
+    """Solve (FᵀΩF + alpha·I) β = FᵀΩ(y − b); return β per node, the intercept b (or 0) and the solution.
+
+    With an alpha for each output each distinct one is solved for; the solution is the least accurate one.
+    """
+    if isinstance(alpha, np.ndarray):
+        each, which = np.unique(alpha, return_inverse=True)
+        found = [solve_ridge(features, sums, float(one), engine) for one in each]
+        outputs = np.arange(len(which))
+        mixed = [
+            np.stack(nodes)[which, :, outputs].T.copy()
+            for nodes in zip(*(b for b, _, _ in found), strict=True)
+        ]
+        offset = np.stack([b for _, b, _ in found])[which, outputs]
+        worst = max((solution for _, _, solution in found), key=lambda solution: solution.residual)
+        return mixed, offset, replace(worst, value=np.concatenate(mixed))
+    if features.core is None:
+        factor = ArrowheadFactor(features.forest, sums.nodes, alpha, engine)
+        beta, solution = solve_eliminated(factor, features.forest, sums.nodes)
+    else:
+        beta, solution = solve_coupled(features.core, sums.nodes, alpha, engine)
+    if not sums.intercept:
+        return beta, np.zeros_like(sums.shift), solution
+    beta, offset = split_intercept(beta, sums.nodes, sums.mass, features.dtype, sums.right)
+    return beta, sums.shift + offset, solution
+
+
+def solve_eliminated(
+    factor: ArrowheadFactor, forest: Forest, sums: Sequence[NodeSums]
+) -> tuple[list[Float64Array], Solution]:
+    """Solve for the sums' right-hand sides, with one refinement step if the residual is too large."""
+    alpha, right = factor.alpha, [s.rhs for s in sums]
+    beta = factor.solve(right)
+    target = ridge_tolerance(np.float64)
+    for step in range(2):
+        product = multiply(forest, sums, beta, alpha)
+        gap = [r - q for r, q in zip(right, product, strict=True)]
+        residual = relative_residual(np.concatenate(gap), np.concatenate(right))
+        if residual <= target or step:
+            break
+        beta = [b + c for b, c in zip(beta, factor.solve(gap), strict=True)]
+    warn_if_missed(residual, target)
+    value = np.concatenate(beta)
+    return beta, Solution(value, Status.DIRECT, 0, residual, jitter=factor.jitter)
+
+
+def solve_coupled(
+    core: CoupledCore, sums: Sequence[NodeSums], alpha: float, engine: Engine
+) -> tuple[list[Float64Array], Solution]:
+    """Solve the ridge system of a coupled core and recompute the residual of its normal equations."""
+    right = np.concatenate([s.rhs for s in sums])
+    beta, solution = ridge_coefficients([s.gram for s in sums], core, right, alpha, engine=engine)
+    if solution.status is Status.DIRECT:  # conjugate gradients give their own warning
+        warn_if_missed(solution.residual, ridge_tolerance(np.float64))
+    return core.split(beta), solution
+
+
+def warn_if_missed(residual: float, target: float) -> None:
+    """Warn if the residual of a ridge system is above its target."""
+    if residual > target:
+        warnings.warn(
+            f"the ridge system was solved to a relative residual of {residual:.2g}, above the target "
+            f"{target:.2g}. Raise alpha, or lower the rank.",
+            AccuracyWarning,
+            stacklevel=user_level(),
+        )
