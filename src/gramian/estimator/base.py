@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -161,18 +160,17 @@ class KernelEstimator(BaseEstimator):
                 )
             return self._matched_source(X, reset=reset)
         memmap = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiu"
-        with self._explained():
-            checked = checked_rows(
-                self,
-                X,
-                reset=reset,
-                # Blocks of a memmap are looked at as they are read.
-                lengths=not self._precomputed and not memmap,
-                # A dtype of its own would be converted whole; blocks of a memmap are, as they are read.
-                dtype=None if memmap else list(KEPT),
-                ensure_all_finite=not memmap,
-                ensure_min_samples=ensure_min_samples,
-            )
+        checked = checked_rows(
+            self,
+            X,
+            reset=reset,
+            # Blocks of a memmap are looked at as they are read.
+            lengths=not self._precomputed and not memmap,
+            # A dtype of its own would be converted whole; blocks of a memmap are, as they are read.
+            dtype=None if memmap else list(KEPT),
+            ensure_all_finite=not memmap,
+            ensure_min_samples=ensure_min_samples,
+        )
         values: Any = X if memmap else checked
         if not self._precomputed:
             found = ArraySource(values)
@@ -181,19 +179,6 @@ class KernelEstimator(BaseEstimator):
         if reset:
             check_kernel_matrix(values)
         return StoredRows(StoredMatrix(values, symmetric=reset))
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Say what columns are where a precomputed matrix has the wrong number of them."""
-        try:
-            yield
-        except ValueError as error:
-            if not self._precomputed or "features as input" not in str(error):
-                raise
-            raise InputError(
-                f"{error} With kernel='precomputed' X has one column for each training row. Pass "
-                f"K(X_new, X_train) of shape (m, {self.n_features_in_})."
-            ) from None
 
     def _matched_source(self, source: RowSource, *, reset: bool) -> RowSource:
         """Return a row source with its columns in the order of the fit; a fit (``reset``) learns it."""

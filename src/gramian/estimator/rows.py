@@ -48,9 +48,15 @@ def check_width(estimator: BaseEstimator, width: int, *, reset: bool) -> None:
     if reset:
         estimator.n_features_in_ = width
     elif width != getattr(estimator, "n_features_in_", width):
+        hint = ""
+        if getattr(estimator, "_precomputed", False):
+            hint = (
+                " With kernel='precomputed' X has one column for each training row. Pass K(X_new, X_train) "
+                f"of shape (m, {estimator.n_features_in_})."
+            )
         raise InputError(
             f"X has {width} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
+            f"{estimator.n_features_in_} features as input.{hint}"
         )
 
 

@@ -14,9 +14,7 @@ from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.basis import Basis
 from gramian.compression.builder import Builder, BuildSettings, block_members
-from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap
-from gramian.compression.plan import Plan, later_bytes
 from gramian.compression.residual import Residual
 from gramian.data.floats import as_float
 from gramian.data.source import RowSource, as_source, row_blocks, sample_rows
@@ -37,8 +35,6 @@ LEAST_THRESHOLD = 0.01
 ROWS_PER_RANK = 2
 #: Fraction of the memory budget that rows of new territory may take.
 WAITING_PART = 1 / 16
-#: A number of rows so large that it bounds no size of a plan.
-ENDLESS = 10**9
 
 
 @dataclass(frozen=True)
@@ -176,34 +172,6 @@ def residual_shares(features: FeatureMap, rows: Rows, engine: Engine) -> Float64
     positive = left.kernel > 0
     shares: Float64Array = np.where(positive, left.final, 0.0) / np.where(positive, left.kernel, 1.0)
     return shares
-
-
-@dataclass(frozen=True)
-class Room:
-    """Memory that the budget leaves for further blocks."""
-
-    n_blocks: int
-    sizes: MultiResolutionBuilder
-    work: Workload
-    plan: Plan
-    held: int  #: bytes of the rows that wait
-
-    def needed(self, extra: int) -> dict[str, int]:
-        """Predict the bytes per phase with ``extra`` further blocks."""
-        builder = replace(self.sizes, n_blocks=self.n_blocks + extra)
-        found = later_bytes(builder, replace(self.work, n_rows=ENDLESS), self.plan)
-        return {phase: size + self.held for phase, size in found.items()}
-
-    def blocks(self, wanted: int) -> int:
-        """Return how many of the wanted blocks the budget holds."""
-        low, high = 0, wanted
-        while low < high:
-            middle = (low + high + 1) // 2
-            if max(self.needed(middle).values()) <= self.plan.memory_budget:
-                low = middle
-            else:
-                high = middle - 1
-        return low
 
 
 def settled_map(

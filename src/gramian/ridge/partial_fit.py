@@ -10,10 +10,10 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import update_wrapper
 from types import MethodType
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -86,18 +86,35 @@ def _fingerprint(given: Any) -> str | None:
 AT_START = ("standardize", "metric", "approximation", "tile_dtype", "random_state", "gamma")
 
 
+@dataclass(eq=False, repr=False)
 class RidgeEstimator(KernelEstimator):
     """A ridge estimator. It holds the stream of its calls of ``partial_fit``, or what ``fit`` was given."""
 
-    alpha: Any
-    engine: Any
+    alpha: Any = 1.0
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: dict[str, Any] | None = None
+    approximation: Any = "auto"
+    fit_intercept: bool = False
+    standardize: bool = False
+    metric: Any = None
+    memory_budget: int | str = "1GB"
+    checkpoint: Any = None
+    tile_dtype: str = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    engine: Any = None
+    verbose: int = 0
 
     _holds = ("_stream", "_started_with", "_fit_data", "n_rows_waiting_")
     _left_out = ("_fit_data",)
-    _stream: RidgeStream | None = None
+    _stream: ClassVar[RidgeStream | None] = None
     #: Values of the parameters ``AT_START`` when the stream's sums began.
-    _started_with: dict[str, Any] | None = None
-    _fit_data: FitData | None = None
+    _started_with: ClassVar[dict[str, Any] | None] = None
+    _fit_data: ClassVar[FitData | None] = None
 
     def __getattr__(self, name: str) -> Any:
         """Return a learned attribute that the stream finds when it is asked for."""
@@ -197,24 +214,19 @@ class RidgeEstimator(KernelEstimator):
             return X, y, sample_weight
         return cluster.rows(X), cluster.column(y, flat=is_classifier(self)), cluster.column(sample_weight)
 
-    def _fit_source(self, X: RowsLike, y: ArrayLike, *, reset: bool = True) -> RowSource:
-        """Return the checked rows of a fit, over the machines of a cluster where there is one."""
-        source, cluster = self._fit_rows(X, y, reset=reset), cluster_of(X, self.engine)
-        return source if cluster is None else cluster.over(source)
-
-    def _labelled(
+    def _checked(
         self, X: RowsLike | None, y: ArrayLike | None, sample_weight: ArrayLike | None, *, reset: bool = True
-    ) -> LabelledRows[Any]:
-        """Return the checked rows of a fit; ``reset`` as for ``_fit_rows``."""
+    ) -> tuple[RowSource, Any, Any]:
+        """Return checked rows, over the machines of a cluster where there is one, targets and weights."""
         X, y, sample_weight = self._opened(X, y, sample_weight)
-        source = self._fit_source(X, y, reset=reset)
-        if not is_classifier(self):
-            return labelled_numbers(source, y, sample_weight)
-        return labelled_classes(source, y, sample_weight, self.class_weight, None if reset else self.classes_)
+        source = self._fit_rows(X, y, reset=reset)
+        return source if self.engine is None else self.engine.over(source), y, sample_weight
 
-    def _next_rows(self, X: RowsLike, y: ArrayLike) -> RowSource:
-        """Return the checked rows of a call of ``partial_fit``."""
-        source = self._fit_source(X, y, reset=not self._has_rows)
+    def _next_rows(
+        self, X: RowsLike | None, y: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> tuple[RowSource, Any, Any]:
+        """Return the checked rows of a call of ``partial_fit``, their targets and weights."""
+        source, y, sample_weight = self._checked(X, y, sample_weight, reset=not self._has_rows)
         if source.shape[0] == 0:
             raise InputError(f"X has shape {source.shape}: a call of partial_fit takes at least one row.")
         if not self._has_rows and hasattr(self, "predictor_"):
@@ -226,7 +238,7 @@ class RidgeEstimator(KernelEstimator):
                 UserWarning,
                 stacklevel=user_level(),
             )
-        return source
+        return source, y, sample_weight
 
     # ---- the stream ------------------------------------------------------------------------------
 
@@ -253,7 +265,12 @@ class RidgeEstimator(KernelEstimator):
         if why is not None:
             raise InputError(f"this {type(self).__name__} keeps no sums of its rows{why}")
         given.check_unchanged()
-        rows = self._labelled(given.X, given.y, given.sample_weight, reset=False)
+        checked = self._checked(given.X, given.y, given.sample_weight, reset=False)
+        rows: LabelledRows[Any]
+        if is_classifier(self):
+            rows = labelled_classes(*checked, self.class_weight, self.classes_)
+        else:
+            rows = labelled_numbers(*checked)
         return empty.with_rows(parameters, rows, grow=False)
 
     def _require_stream(self) -> RidgeStream:

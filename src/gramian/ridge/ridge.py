@@ -128,30 +128,11 @@ class KernelRidge(Regressor, RidgeEstimator):
 
     _learns = LEARNED
 
-    alpha: float | ArrayLike = 1.0
-    _: KW_ONLY
-    kernel: Any = "rbf"
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
-    approximation: Any = "auto"
-    fit_intercept: bool = False
-    standardize: bool = False
-    metric: Any = None
-    memory_budget: int | str = "1GB"
-    checkpoint: Any = None
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    engine: Any = None
-    verbose: int = 0
-
     def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             given = X, own_target(X, y), sample_weight
-            rows = self._labelled(*given)
+            rows = labelled_numbers(*self._checked(*given))
             model = fit_ridge(rows, RidgeParameters.of(self, phases))
             self._flat = rows.targets.flat
             return self._keep_fit(model, *given)
@@ -207,8 +188,7 @@ class KernelRidge(Regressor, RidgeEstimator):
         once.
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            X, y, sample_weight = self._opened(X, own_target(X, y), sample_weight)
-            rows = labelled_numbers(self._next_rows(X, y), y, sample_weight, whole=False)
+            rows = labelled_numbers(*self._next_rows(X, own_target(X, y), sample_weight), whole=False)
             if not self._has_rows:
                 self._flat = rows.targets.flat
             return self._add_rows(rows, phases, grow=grow_landmarks)
@@ -242,31 +222,15 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
 
     _learns = LEARNED
 
-    alpha: float | str = 1.0
     _: KW_ONLY
-    kernel: Any = "rbf"
-    gamma: float | str | None = None
-    degree: int = 3
-    coef0: float = 1.0
-    kernel_params: dict[str, Any] | None = None
-    approximation: Any = "auto"
     fit_intercept: bool = True
     class_weight: Any = None
-    standardize: bool = False
-    metric: Any = None
-    memory_budget: int | str = "1GB"
-    checkpoint: Any = None
-    tile_dtype: str = "auto"
-    random_state: Any = None
-    n_jobs: int | None = None
-    engine: Any = None
-    verbose: int = 0
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             given = X, own_target(X, y), sample_weight
-            rows = self._labelled(*given)
+            rows = labelled_classes(*self._checked(*given), self.class_weight)
             model = fit_ridge(rows, RidgeParameters.of(self, phases))
             self.classes_ = rows.targets.classes
             return self._keep_fit(model, *given)
@@ -293,11 +257,10 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         ``class_weight="balanced"``, which needs all labels at once.
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            X, y, sample_weight = self._opened(X, own_target(X, y), sample_weight)
-            source = self._next_rows(X, y)
+            checked = self._next_rows(X, own_target(X, y), sample_weight)
             known = getattr(self, "classes_", None)
             self.classes_ = named_classes(classes, known, fixed=self._has_rows)
-            rows = labelled_classes(source, y, sample_weight, self.class_weight, self.classes_)
+            rows = labelled_classes(*checked, self.class_weight, self.classes_)
             return self._add_rows(rows, phases, grow=grow_landmarks)
 
     def decision_function(self, X: RowsLike) -> Float64Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from bisect import bisect_right
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -18,17 +19,20 @@ from gramian._typing import Array, Float64Array
 from gramian.compression.builder import sizes_of
 from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap, difference
-from gramian.compression.plan import Plan
+from gramian.compression.plan import Plan, later_bytes
 from gramian.compression.predictor import fold
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.metric.input import Input
-from gramian.ridge.growth import Room, Territory, growing_sizes, settled_map
+from gramian.ridge.growth import Territory, growing_sizes, settled_map
 from gramian.ridge.model import KernelModel
 from gramian.ridge.sums import RidgeSums, solve_ridge, sum_rows
 from gramian.solvers.arrowhead import Forest, NodeSums
+
+#: A number of rows so large that it bounds no size of a plan.
+ENDLESS = 10**9
 
 
 @dataclass(frozen=True)
@@ -98,16 +102,23 @@ class Stream:
         if not most or territory.rows is None:
             return replace(self, territory=territory)
         held = int(territory.rows.nnz * 12 if sp.issparse(territory.rows) else territory.rows.nbytes)
-        room = Room(self.n_blocks, sizes, self.work, plan, held)
-        count, settled = room.blocks(most), False
+
+        def needed(extra: int) -> dict[str, int]:
+            """Predict the bytes per phase with so many further blocks, beside the rows that wait."""
+            builder = replace(sizes, n_blocks=self.n_blocks + extra)
+            found = later_bytes(builder, replace(self.work, n_rows=ENDLESS), plan)
+            return {phase: size + held for phase, size in found.items()}
+
+        blocks, largest = range(1, most + 1), lambda extra: max(needed(extra).values())
+        count, settled = bisect_right(blocks, memory_budget, key=largest), False
         features = self.features
         if count:
             features, settled = settled_map(features, sizes, territory, min(first, count), count, engine)
         extra = features.partition.n_blocks - self.n_blocks
         if count < most and not settled:
-            _warn_of_end(self.n_blocks + extra, territory, memory_budget, room.needed(count + 1))
+            _warn_of_end(self.n_blocks + extra, territory, memory_budget, needed(count + 1))
             territory = replace(territory, ended_at=memory_budget)
-        plan = replace(plan, n_blocks=self.n_blocks + extra, bytes={**plan.bytes, **room.needed(extra)})
+        plan = replace(plan, n_blocks=self.n_blocks + extra, bytes={**plan.bytes, **needed(extra)})
         return replace(self.on_map(features, plan), territory=territory.cleared())
 
     def fade(self, factor: float) -> Stream:
