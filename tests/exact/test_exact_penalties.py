@@ -120,8 +120,8 @@ def test_a_penalty_begins_with_what_others_computed(monkeypatch):
     again, near, far = iterations[1], iterations[2], iterations[3]
     assert again == 1
     assert near < far
-    assert trials._run is not None
-    assert trials._run._system.evaluations < 2.5 * 1500**2  # K once, and the preconditioner
+    assert trials._system is not None
+    assert trials._system.evaluations < 2.5 * 1500**2  # K once, and the preconditioner
     np.testing.assert_allclose(values, trials.values(0.1), rtol=0, atol=1e-3)
 
 

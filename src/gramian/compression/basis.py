@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -121,69 +121,70 @@ class Basis:
             drop_tiny(out)
 
 
-class BasisBuilder:
-    """Builds the basis of one node below given ancestors, with all arithmetic in float64."""
+def build_basis(
+    kernel: Kernel,
+    tiles: DTypeLike,
+    points: Rows,
+    rank: int,
+    above: Sequence[Basis] = (),
+    *,
+    coupled: bool = False,
+    spectral: bool | None = None,
+) -> Basis:
+    """Whiten the residual Gram matrix on ``points`` and return a basis of at most ``rank`` columns.
 
-    def __init__(self, kernel: Kernel, dtype: Any, above: tuple[Basis, ...]) -> None:
-        self._kernel, self._dtype, self._above = kernel, np.dtype(dtype), above
+    ``above`` are the bases of the node's ancestors, ``tiles`` is the dtype of the basis; all arithmetic is in
+    float64. ``coupled`` is true if a core will couple the bases; its rounding needs a larger cutoff.
+    ``spectral`` asks for eigenvectors even if the rank does not truncate (default: for coupled bases).
+    """
+    # Copy: landmarks may be views of the caller's rows, which the caller may change.
+    points = points.astype(points.dtype if points.dtype.kind == "f" else np.float64)
+    gram = np.zeros((0, 0))
+    if points.shape[0]:
+        gram = kernel(points, dtype=np.float64, n_jobs=1)
+        refuse_large_values(kernel, float(np.abs(gram.diagonal()).max()), np.dtype(tiles))
+        gram = 0.5 * (gram + gram.T)
+    scale = float(np.trace(gram))
+    features = features_above(kernel, points, above)
+    residual = bool(features.shape[1])
+    if residual:
+        gram = gram - features @ features.T
+    # A matrix stored in float32 has the rounding errors of float32 tiles.
+    dtype = min(np.dtype(tiles), kernel.dtype) if isinstance(kernel, Precomputed) else np.dtype(tiles)
+    white = whiten(
+        gram,
+        rank,
+        rank_cutoff(dtype, residual=residual, coupled=coupled),
+        # The residual is a difference of numbers as large as the kernel's, and has their rounding error.
+        floor=unit_roundoff(dtype) * scale if residual else 0.0,
+        spectral=coupled if spectral is None else spectral,
+        definite=kernel.definite,
+    )
+    if not kernel.definite:
+        what = f"The matrix of {len(gram)} landmarks"
+        warn_negative(white.negative, float(white.values.sum()) + white.dropped, what)
+    return Basis(
+        points,
+        white.vectors.astype(tiles),
+        (features.T @ white.vectors).astype(tiles),
+        kernel.against(points, np.dtype(tiles)),
+        white.values,
+        white.dropped,
+        0.0 if kernel.definite else white.negative,
+    )
 
-    def build(self, points: Rows, rank: int, *, coupled: bool = False, spectral: bool | None = None) -> Basis:
-        """Whiten the residual Gram matrix on ``points`` and return a basis of at most ``rank`` columns.
 
-        ``coupled`` is true if a core will couple the bases; its rounding needs a larger cutoff.
-        ``spectral`` asks for eigenvectors even if the rank does not truncate (default: for coupled bases).
-        """
-        # Copy: landmarks may be views of the caller's rows, which the caller may change.
-        points = points.astype(points.dtype if points.dtype.kind == "f" else np.float64)
-        gram = self._gram(points)
-        scale = float(np.trace(gram))
-        above = self.features_above(points)
-        residual = bool(above.shape[1])
-        if residual:
-            gram = gram - above @ above.T
-        # A matrix stored in float32 has the rounding errors of float32 tiles.
-        stored = self._kernel if isinstance(self._kernel, Precomputed) else None
-        dtype = self._dtype if stored is None else min(self._dtype, stored.dtype)
-        white = whiten(
-            gram,
-            rank,
-            rank_cutoff(dtype, residual=residual, coupled=coupled),
-            # The residual is a difference of numbers as large as the kernel's, and has their rounding error.
-            floor=unit_roundoff(dtype) * scale if residual else 0.0,
-            spectral=coupled if spectral is None else spectral,
-            definite=self._kernel.definite,
-        )
-        if not self._kernel.definite:
-            what = f"The matrix of {len(gram)} landmarks"
-            warn_negative(white.negative, float(white.values.sum()) + white.dropped, what)
-        return Basis(
-            points,
-            white.vectors.astype(self._dtype),
-            (above.T @ white.vectors).astype(self._dtype),
-            self._kernel.against(points, self._dtype),
-            white.values,
-            white.dropped,
-            0.0 if self._kernel.definite else white.negative,
-        )
-
-    def _gram(self, points: Rows) -> Float64Array:
-        if points.shape[0] == 0:
-            return np.zeros((0, 0))
-        gram = self._kernel(points, dtype=np.float64, n_jobs=1)
-        refuse_large_values(self._kernel, float(np.abs(gram.diagonal()).max()), self._dtype)
-        return 0.5 * (gram + gram.T)
-
-    def features_above(self, points: Rows) -> Float64Array:
-        """Return the ancestors' features of ``points`` in float64, shape (m, ranks of the path)."""
-        done = np.zeros((points.shape[0], 0))
-        if points.shape[0] == 0:
-            return np.zeros((0, sum(b.rank for b in self._above)))
-        for basis in self._above:
-            if basis.vectors is None:
-                own = basis.columns(points).astype(np.float64)
-            else:
-                own = self._kernel(points, basis.landmarks, dtype=np.float64, n_jobs=1) @ basis.vectors
-            if basis.projection.shape[0]:
-                own = own - done @ basis.projection
-            done = np.concatenate([done, own], axis=1)
-        return done
+def features_above(kernel: Kernel, points: Rows, above: Sequence[Basis]) -> Float64Array:
+    """Return the ancestors' features of ``points`` in float64, shape (m, ranks of the path)."""
+    if points.shape[0] == 0:
+        return np.zeros((0, sum(b.rank for b in above)))
+    done = np.zeros((points.shape[0], 0))
+    for basis in above:
+        if basis.vectors is None:
+            own = basis.columns(points).astype(np.float64)
+        else:
+            own = kernel(points, basis.landmarks, dtype=np.float64, n_jobs=1) @ basis.vectors
+        if basis.projection.shape[0]:
+            own = own - done @ basis.projection
+        done = np.concatenate([done, own], axis=1)
+    return done

@@ -12,7 +12,7 @@ import numpy as np
 from gramian._numerics import stored_tolerance
 from gramian._phases import Progress, uncounted
 from gramian._typing import Array, IntArray, Rows
-from gramian.compression.basis import Basis, BasisBuilder
+from gramian.compression.basis import Basis, build_basis
 from gramian.compression.features import FeatureMap
 from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
@@ -44,8 +44,8 @@ class BuildSettings:
         return as_float(rows, self.dtype, self.kernel)
 
     def basis(self, points: Rows, rank: int, *above: Basis, **whitening: bool) -> Basis:
-        """Return the basis of at most ``rank`` columns on these landmarks: see :class:`BasisBuilder`."""
-        return BasisBuilder(self.kernel, self.dtype, above).build(points, rank, **whitening)
+        """Return the basis of at most ``rank`` columns on these landmarks: see :func:`build_basis`."""
+        return build_basis(self.kernel, self.dtype, points, rank, above, **whitening)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,15 @@ class Builder(ABC):
 
         Rows of weight 0 are never drawn, because they do not influence the model.
         """
-        sample = _draw(source, self.sample_size(source.shape[0]), settings)
+        size, weights, rng = settings.sample_rows, settings.weights, settings.rng
+        size = self.sample_size(source.shape[0]) if size is None else size
+        if weights is None or (weights > 0).all():
+            sample = sample_rows(source, size, rng)[0]
+        else:
+            usable = np.flatnonzero(weights > 0)
+            if size < len(usable):
+                usable = np.sort(rng.choice(usable, size, replace=False))
+            sample = source.take(usable)
         if not self.stored_sample or sample.dtype.itemsize >= settings.dtype.itemsize:
             sample = settings.floats(sample)
         partition = fit_partition(
@@ -118,7 +126,7 @@ class Builder(ABC):
             self.bounds.n_blocks,
             method=self.partition,
             n_levels=self.bounds.n_levels,
-            rng=settings.rng,
+            rng=rng,
             kernel=settings.kernel,
         )
         features = self.assemble(sample, partition, settings)
@@ -142,17 +150,6 @@ def _warn_if_indefinite(kernel: Kernel, sample: Rows) -> None:
             NumericalWarning,
             stacklevel=user_level(),
         )
-
-
-def _draw(source: RowSource, size: int, settings: BuildSettings) -> Rows:
-    size = size if settings.sample_rows is None else settings.sample_rows
-    weights, rng = settings.weights, settings.rng
-    if weights is None or (weights > 0).all():
-        return sample_rows(source, size, rng)[0]
-    usable = np.flatnonzero(weights > 0)
-    if size < len(usable):
-        usable = np.sort(rng.choice(usable, size, replace=False))
-    return source.take(usable)
 
 
 def block_members(labels: IntArray, n_blocks: int) -> list[IntArray]:

@@ -179,18 +179,14 @@ def fold(features: FeatureMap, beta: Sequence[Float64Array]) -> Predictor:
             if basis.projection.shape[0]:
                 coefficients[:start] -= basis.projection @ own
             weights[level].append(narrowed(basis.folded(own), features.dtype))
+    # In float64 throughout a level if some of it is, as model files store them.
+    wide = [np.result_type(*level) for level in weights]
     return Predictor(
         features.kernel,
         features.partition,
         features.leaf_levels,
         tuple(n.landmarks for n in features.nodes),
         tuple(n.columns for n in features.nodes),
-        tuple(_of_one_type(level) for level in weights),
+        tuple(tuple(np.asarray(w, kind) for w in level) for level, kind in zip(weights, wide)),
         n_outputs,
     )
-
-
-def _of_one_type(weights: list[FloatArray]) -> tuple[FloatArray, ...]:
-    """Return the weights of a level in float64 if some of them are, as model files store them."""
-    wide = np.result_type(*weights)
-    return tuple(np.asarray(each, wide) for each in weights)

@@ -232,22 +232,22 @@ def _two_phases(residual: Residual, left: Leftover, m: int, rng: np.random.Gener
         float(left.kernel @ left.kernel + weights @ pilot.kernel),
     )
     rest = np.setdiff1d(np.arange(residual.n_rows), first, assume_unique=True)
-    design = _second_design(pilot, first, rest, weights, m - len(first), ratio)
+    guess, size, variance = _second_design(pilot, first, rest, weights, m - len(first), ratio)
 
-    chance = inclusion(design.size, m - len(first))
+    chance = inclusion(size, m - len(first))
     place = draw(chance, rng)
     second, chance = rest[place], chance[place]
     sums = residual.column_sums(second, 1.0 / chance)
-    gap = sums.kernel - design.guess[place]
+    gap = sums.kernel - guess[place]
     return _Sample(
         np.concatenate([first, second]),
         np.concatenate([pilot.error, sums.error / chance]),
         float(pilot.inside.sum() + (sums.inside / chance).sum()),
-        float(pilot.kernel.sum() + design.guess.sum() + (gap / chance).sum()),
+        float(pilot.kernel.sum() + guess.sum() + (gap / chance).sum()),
         sums.error,
         gap,
         chance,
-        design.variance,
+        variance,
     )
 
 
@@ -299,18 +299,14 @@ def _first_size(left: Leftover) -> Float64Array:
     return UNIFORM * mean + (1.0 - UNIFORM) * share if mean > 0.0 else np.ones(len(share))
 
 
-@dataclass(frozen=True)
-class _Design:
-    """Sampling probabilities of the second half, for the rows that the first half left out."""
-
-    guess: Float64Array  #: k̂_i
-    size: Float64Array  #: π_i is proportional to this
-    variance: float  #: of the second half's sum, as estimated on the first half
-
-
 def _second_design(
     pilot: ColumnSums, first: IntArray, rest: IntArray, weights: Float64Array, count: int, ratio: float
-) -> _Design:
+) -> tuple[Float64Array, Float64Array, float]:
+    """Return k̂_i of the rows that the first half left out, and how likely the second half draws each.
+
+    Chances are in proportion to the second array; the third is the variance of the second half's sum, as
+    estimated on the first half.
+    """
     # A row of the first half is seen by one column less than other rows are.
     others = len(first) / (len(first) - 1.0)
     seen_error, seen_kernel = others * pilot.row_error[first], others * pilot.row_kernel[first]
@@ -320,16 +316,16 @@ def _second_design(
     slope = min(max(slope, 0.0), 1.0)
     guess = mean + slope * (pilot.row_kernel[rest] - mean)
     if mean_error <= 0.0:
-        return _Design(guess, np.ones(len(rest)), 0.0)
+        return guess, np.ones(len(rest)), 0.0
     gaps = pilot.error - ratio * (pilot.kernel - mean - slope * away)
 
-    def drawn_by(share: float) -> _Design:
+    def drawn_by(share: float) -> tuple[Float64Array, float]:
         size, seen = (share * mean_error + (1.0 - share) * e for e in (pilot.row_error[rest], seen_error))
         # Row i stands for w_i rows; the other w_i − 1 can still be drawn.
         chance = np.minimum(seen * (count / size.sum()), 1.0)
-        return _Design(guess, size, design_variance(gaps, chance, weights - 1.0))
+        return size, design_variance(gaps, chance, weights - 1.0)
 
-    return min(map(drawn_by, SHARES), key=lambda design: design.variance)
+    return guess, *min(map(drawn_by, SHARES), key=lambda drawn: drawn[1])
 
 
 def _ratio(above: float, below: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -204,20 +204,13 @@ def required_target(estimator: BaseEstimator, y: ArrayLike) -> None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
 
 
-class ReadsRows(Protocol):
-    """An estimator of this library, as far as rows are read by it."""
-
-    def _rows(self, X: RowsLike, *, reset: bool) -> Any:
-        """Return a source of the checked rows."""
-
-
-def read_rows(model: ReadsRows, X: RowsLike, *, reset: bool = False) -> RowSource:
+def read_rows(model: Any, X: RowsLike, *, reset: bool = False) -> RowSource:
     """Return the rows of X, checked against those of the fit, or with ``reset`` as those of a new fit."""
     found: RowSource = model._rows(X, reset=reset)
     return found
 
 
-def read_paired_rows(model: ReadsRows, X: RowsLike) -> RowSource:
+def read_paired_rows(model: Any, X: RowsLike) -> RowSource:
     """Return the rows of X for work that takes their kernel values with each other, and not only with Z."""
     source = read_rows(model, X)
     if not isinstance(source, StoredRows):

@@ -138,93 +138,74 @@ class IterativeTrials(_PenaltyProblem):
     tol: float = TRIAL_TOL
     until: float = math.inf
     cut: bool = False
-    _run: _PenaltyRun | None = field(default=None, repr=False)
+    _system: ExactSystem | None = field(default=None, repr=False)  #: rows in the preconditioner's order
+    _directions: list[Float64Array] = field(default_factory=list, repr=False)
+    _products: list[Float64Array] = field(default_factory=list, repr=False)  #: K P of these directions P
 
     def values(self, alpha: float) -> Float64Array:
-        """Return f(others) + b, (m, outputs), by an iterative solve for this penalty."""
-        shift = np.full(len(self.targets), alpha) if self.weights is None else alpha / self.weights
-        if self._run is None:
-            system = ExactSystem(self.kernel, self.rows, shift, self.dtype, self.memory_bytes, self.engine)
-            self._run = _PenaltyRun(system, self.right, self.rng)
-        solved, cut = self._run.solve(shift, self.tol, self.until)
-        self.cut = self.cut or cut
-        coefficients, offset = without_ones(solved)
-        self.solved = self._run.as_given(coefficients), self.mean + offset
-        across = KernelOperator(
-            self.kernel, self.others, self._run.rows, dtype=self.dtype, n_jobs=self.engine.n_jobs
-        )
-        return np.asarray(across @ coefficients + (self.mean + offset), np.float64)
+        """Return f(others) + b, (m, outputs), by an iterative solve for this penalty.
 
-
-class _PenaltyRun:
-    """Solver for one right-hand side and several diagonals, with rows in the preconditioner's order.
-
-    Products K P that were computed for one diagonal help the next: it starts from the Galerkin solution in
-    their directions P, P (Pᵀ(K + D)P)⁻¹ Pᵀ right.
-    """
-
-    def __init__(self, system: ExactSystem, right: Float64Array, rng: np.random.Generator) -> None:
-        costs, room = costs_of(system, right), preconditioner_bytes(system, right)
-        sizes = Policy(costs, room, False, TRIAL_TOL).next_sizes(Sizes(0, 0))
-        self._order, slices = np.arange(len(system)), list[slice]()
-        if sizes is not None and sizes.block:
-            blocks = balanced_blocks(system.rows, system.kernel, sizes.block, rng, system.engine)
-            self._order, slices = blocks.order, blocks.slices
-        self._system, self._right = system.ordered(self._order), right[self._order]
-        self._precondition = None
-        if sizes is not None:
-            self._precondition, _ = root_and_blocks(self._system, sizes, slices, room, rng, costs=costs)
-        self._directions: list[Float64Array] = []
-        self._products: list[Float64Array] = []
-
-    @property
-    def rows(self) -> Rows:
-        """Rows in the order of the solutions."""
-        return self._system.rows
-
-    def as_given(self, solution: Float64Array) -> Float64Array:
-        """Return a solution in the original order of the rows."""
-        out = np.empty_like(solution)
-        out[self._order] = solution
-        return out
-
-    def solve(self, shift: Float64Array, tol: float, until: float) -> tuple[Float64Array, bool]:
-        """Return a of (K + diag(shift)) a = right, and whether the time limit stopped the solve.
-
-        ``shift`` is in the original order of the rows.
+        Products K P that were computed for one penalty help the next: it starts from the Galerkin solution in
+        their directions P, P (Pᵀ(K + D)P)⁻¹ Pᵀ right.
         """
-        system = self._system
+        shift = np.full(len(self.targets), alpha) if self.weights is None else alpha / self.weights
+        system = self._system or self._begin(shift)
         system.shift = shift[self._order]
         late = False
 
         def ended(state: Progress) -> bool:
             nonlocal late
-            if state.residual <= tol or state.iterations >= TRIAL_STEPS:
+            if state.residual <= self.tol or state.iterations >= TRIAL_STEPS:
                 return True
-            late = time.perf_counter() >= until
+            late = time.perf_counter() >= self.until
             return late
 
         found = conjugate_gradient(
             self._multiply,
             self._right,
             precondition=self._precondition,
-            start=self._galerkin() if self._directions else None,
+            start=self._galerkin(system) if self._directions else None,
             # Stopped by the recursion's residual: computing a true one costs as much as a step.
             tol=NEVER,
             max_iterations=TRIAL_STEPS + 1,
             progress=ended,
         )
-        return found.value, late
+        self.cut = self.cut or late
+        coefficients, offset = without_ones(found.value)
+        as_given = np.empty_like(coefficients)
+        as_given[self._order] = coefficients
+        self.solved = as_given, self.mean + offset
+        across = KernelOperator(
+            self.kernel, self.others, system.rows, dtype=self.dtype, n_jobs=self.engine.n_jobs
+        )
+        return np.asarray(across @ coefficients + (self.mean + offset), np.float64)
+
+    def _begin(self, shift: Float64Array) -> ExactSystem:
+        """Build the preconditioner, and return the system with its rows in the order of that."""
+        system = ExactSystem(self.kernel, self.rows, shift, self.dtype, self.memory_bytes, self.engine)
+        costs, room = costs_of(system, self.right), preconditioner_bytes(system, self.right)
+        sizes = Policy(costs, room, False, TRIAL_TOL).next_sizes(Sizes(0, 0))
+        self._order, slices = np.arange(len(system)), list[slice]()
+        if sizes is not None and sizes.block:
+            blocks = balanced_blocks(system.rows, system.kernel, sizes.block, self.rng, system.engine)
+            self._order, slices = blocks.order, blocks.slices
+        ordered, self._right = system.ordered(self._order), self.right[self._order]
+        self._precondition = None
+        if sizes is not None:
+            self._precondition, _ = root_and_blocks(ordered, sizes, slices, room, self.rng, costs=costs)
+        self._system = ordered
+        return ordered
 
     def _multiply(self, values: Float64Array) -> Float64Array:
+        assert self._system is not None
         out = self._system.fast(values)
         if sum(each.shape[1] for each in self._directions) < KEPT_DIRECTIONS:
             self._directions.append(values)
             self._products.append(out - self._system.shift[:, None] * values)
         return out
 
-    def _galerkin(self) -> Float64Array:
+    def _galerkin(self, system: ExactSystem) -> Float64Array:
         directions, products = np.hstack(self._directions), np.hstack(self._products)
-        square = directions.T @ (products + self._system.shift[:, None] * directions)
+        square = directions.T @ (products + system.shift[:, None] * directions)
         inner, *_ = la.lstsq(0.5 * (square + square.T), directions.T @ self._right, cond=DEPENDENT)
         return np.asarray(directions @ inner)

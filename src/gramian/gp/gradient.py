@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
-from gramian.compression.basis import BasisBuilder
+from gramian.compression.basis import features_above
 from gramian.compression.features import FeatureMap, Unit
 from gramian.compression.sums import map_source
 from gramian.gp.likelihood import MarginalLikelihood, Observations
@@ -172,7 +172,7 @@ def _landmarks(features: FeatureMap, node: int, sums: _Adjoints) -> _GradientPar
     path = features.forest.path(node)
     if path:
         ancestors = tuple(features.nodes[a] for a in path)
-        N = BasisBuilder(kernel, np.float64, ancestors).features_above(basis.landmarks)
+        N = features_above(kernel, basis.landmarks, ancestors)
         adjoint = -vectors @ sums.above - 2.0 * gram @ N
         for ancestor in reversed(path):
             stop = features.forest.path_rank(ancestor) + features.nodes[ancestor].rank

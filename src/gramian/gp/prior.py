@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Float64Array, Rows
-from gramian.compression.basis import Basis, BasisBuilder
+from gramian.compression.basis import Basis, build_basis
 from gramian.compression.features import FeatureMap
 from gramian.engine import Engine
 from gramian.exceptions import InputError
@@ -35,7 +35,7 @@ def with_kernel(features: FeatureMap, kernel: Kernel, engine: Engine) -> Feature
         def build(node: int) -> Basis:
             points = features.nodes[node].landmarks
             above = tuple(made[a] for a in forest.path(node))
-            return BasisBuilder(kernel, np.float64, above).build(points, points.shape[0])
+            return build_basis(kernel, np.float64, points, points.shape[0], above)
 
         made.extend(engine.map(build, range(level.start, level.stop)))
     ranks = Forest(forest.parent, tuple(basis.rank for basis in made), forest.levels)

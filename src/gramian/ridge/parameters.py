@@ -62,11 +62,6 @@ class RidgeParameters:
                 "number, or one for each output."
             )
 
-    @property
-    def exact(self) -> Exact | None:
-        """How the exact system is to be solved, where that was asked for."""
-        return exact_of(self.setup.approximation)
-
     def planning(self) -> Self:
         """Return the parameters for a plan or a trial: a generator that was passed stays as it is."""
         return replace(self, setup=self.setup.planning())

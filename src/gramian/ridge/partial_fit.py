@@ -90,7 +90,7 @@ AT_START = ("standardize", "metric", "approximation", "tile_dtype", "random_stat
 class RidgeEstimator(KernelEstimator):
     """A ridge estimator. It holds the stream of its calls of ``partial_fit``, or what ``fit`` was given."""
 
-    alpha: Any = 1.0
+    alpha: float | str | ArrayLike = 1.0
     _: KW_ONLY
     kernel: Any = "rbf"
     gamma: float | str | None = None

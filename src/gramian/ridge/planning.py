@@ -24,7 +24,7 @@ from gramian.exact.exact import Exact, exact_plan
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
 from gramian.metric.input import planned_input
-from gramian.ridge.parameters import RidgeParameters
+from gramian.ridge.parameters import RidgeParameters, exact_of
 
 #: Rows for which a stream's precision is chosen: nobody knows how many will come.
 STREAM_ROWS = 1_000_000
@@ -94,7 +94,7 @@ def plan_exact(
 def plan_ridge(parameters: RidgeParameters, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of a ridge fit to rows: of the exact system, or of the approximation."""
     source = planned_input(parameters.input, parameters.setup, source).over(source)
-    exact = parameters.exact
+    exact = exact_of(parameters.setup.approximation)
     if exact is not None:
         return plan_exact(parameters, source, n_outputs, exact)[0]
     return plan_sums(parameters.setup.planning(), source, n_outputs, parameters.least)[0]

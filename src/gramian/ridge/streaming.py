@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
-from gramian.metric.input import planned_input
+from gramian.metric.input import learned_input, planned_input
 from gramian.metric.summary import with_metric
 from gramian.ridge.growth import Territory, growable, growing_sizes
 from gramian.ridge.model import KernelModel
@@ -29,14 +29,15 @@ from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.stream import Stream
 from gramian.ridge.sums import RidgeSums
-from gramian.ridge.training import ridge_input
+from gramian.ridge.training import ridge_rounds
 
 
 def begin_stream(
     parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool, held: int = 0
 ) -> Stream:
     """Return the stream that these rows begin, which take ``held`` bytes of the memory budget."""
-    found = ridge_input(parameters, rows)
+    models = partial(ridge_rounds, parameters)
+    found = learned_input(parameters.input, parameters.setup, rows, models)
     rows, setup, run = found.prepared(rows), parameters.setup, parameters.setup.run
     source, weights, n_outputs = rows.source, rows.weights, rows.n_outputs
     setup = setup.within(run.memory_bytes - held)

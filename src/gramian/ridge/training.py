@@ -25,12 +25,12 @@ from gramian.estimator.targets import NumberTargets
 from gramian.exact.exact import Exact
 from gramian.exact.predictor import train_exact
 from gramian.exceptions import InputError, user_level
-from gramian.metric.input import Input, learned_input
+from gramian.metric.input import learned_input
 from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly, without_exact
 from gramian.ridge.checkpoint import SumsCheckpoint
 from gramian.ridge.kernel_sums import KernelSums
 from gramian.ridge.model import KernelModel
-from gramian.ridge.parameters import RidgeParameters
+from gramian.ridge.parameters import RidgeParameters, exact_of
 from gramian.ridge.planning import plan_exact, plan_sums
 from gramian.ridge.scoring import Scorer
 from gramian.ridge.sums import RidgeSums, solve_ridge, sum_rows
@@ -77,12 +77,6 @@ def warn_of_far_targets(targets: NumberTargets) -> None:
     )
 
 
-def ridge_input(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Input:
-    """Return the scaler and the metric that a ridge estimator asks for, learned from the rows of a fit."""
-    models = partial(_ridge_round, parameters)
-    return learned_input(parameters.input, parameters.setup, rows, models)
-
-
 def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     r"""Fit a ridge model to rows that are ready for the kernel: by the exact system, or over features.
 
@@ -93,8 +87,9 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     exceeds its tolerance. The plan states time and memory; memory does not depend on n. Each phase is logged
     at its end (``gramian``, INFO).
     """
-    if parameters.exact is not None:
-        return _train_exact(parameters, rows, parameters.exact)
+    exact = exact_of(parameters.setup.approximation)
+    if exact is not None:
+        return _train_exact(parameters, rows, exact)
     run, source, weights, intercept = parameters.setup.run, rows.source, rows.weights, parameters.intercept
     rng, checkpoint = run.rng, None
     if parameters.checkpoint is not None:
@@ -132,7 +127,7 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     return KernelModel(predictor, kernel, offset, solution, plan.used(bytes_, seconds), features.rank)
 
 
-def _ridge_round(parameters: RidgeParameters, asked: RoundSetup) -> RoundModel:
+def ridge_rounds(parameters: RidgeParameters, asked: RoundSetup) -> RoundModel:
     """Return what a round fits: this model, or the exact system where that is quickest."""
     found = parameters.of_round(asked)
     if asked.quick and compares_exactly(parameters.setup.run.memory_bytes):
@@ -196,7 +191,8 @@ def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> KernelMod
     if "alpha" in asked:
         rows, usual = searchable(rows)
         parameters = replace(parameters, alpha=usual)
-    found = ridge_input(parameters, rows)
+    models = partial(ridge_rounds, parameters)
+    found = learned_input(parameters.input, parameters.setup, rows, models)
     rows = found.prepared(rows)
     choice, trained, rest = None, None, "choice" if asked else "metric"
     if asked:
@@ -264,6 +260,6 @@ def fit_by_alpha(
     losses = errors(close)
     number = np.asarray(losses.argmin())
     alpha, loss = float(close[number]), float(losses.min())
-    if parameters.exact is not None:
+    if exact_of(parameters.setup.approximation) is not None:
         return loss, alpha, None
     return loss, alpha, sums.chosen(close, number)[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gramian._typing import Float64Array
-from gramian.compression.basis import BasisBuilder
+from gramian.compression.basis import build_basis
 from gramian.compression.features import FeatureMap
 from gramian.engine import Engine
 from gramian.solvers.core import CoupledCore
@@ -98,7 +98,7 @@ class PreciseCheck:
         m = basis.landmarks.shape[0]
         whole = len(features.nodes) == 1 and m >= n_rows and 8 * SQUARES * m * m <= self.spare
         if whole and self.core is None:
-            new = BasisBuilder(kernel, np.float64, ()).build(basis.landmarks, m)
+            new = build_basis(kernel, np.float64, basis.landmarks, m)
             inner = new.columns(basis.landmarks) @ basis.folded(point.beta)
             beta = new.matrix.T @ inner
             return FeatureMap.lone(new, features.partition, kernel), NewtonPoint(beta, beta, point.offset)
