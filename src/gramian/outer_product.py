@@ -18,7 +18,7 @@ from gramian.compression.predictor import Predictor
 from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, read_rows
-from gramian.estimator.sample_weights import checked_weights
+from gramian.estimator.labels import checked_weights
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.fast.base import FastKernelModel

@@ -13,7 +13,7 @@ from gramian.data.subset import SubsetRows
 from gramian.engine import Engine, Run
 from gramian.estimator.parameters import KernelParameters, settled_run
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows
-from gramian.ridge.parameters import RidgeParameters
+from gramian.ridge.planning import RidgeParameters
 
 X = np.random.default_rng(0).random((300, 4))
 Y = np.sin(5.0 * X[:, 0])

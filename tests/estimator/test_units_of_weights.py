@@ -7,7 +7,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 import gramian as gm
-from gramian.estimator.sample_weights import relative_weights
+from gramian.estimator.labels import relative_weights
 
 RNG = np.random.default_rng(3)
 X = np.column_stack([Y, RNG.random((60, 2))])

@@ -25,7 +25,7 @@ from gramian.data.names import is_counted, shown_names
 from gramian.data.opening import open_numbers, open_storage, open_table
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable
-from gramian.estimator.sample_weights import checked_weights
+from gramian.estimator.labels import checked_weights
 from gramian.exceptions import InputError
 from gramian.tables.serving import TableServer
 

@@ -24,7 +24,7 @@ from gramian.data.source import RowSource, as_source
 from gramian.data.stored_source import StoredSource
 from gramian.estimator.answers import class_labels
 from gramian.estimator.fitting import remove
-from gramian.estimator.sample_weights import relative_weights
+from gramian.estimator.labels import relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel, Polynomial

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gramian._typing import Float64Array
-from gramian.estimator.sample_weights import effective_rows
+from gramian.estimator.labels import effective_rows
 from gramian.exceptions import InputError
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.source import RowSource, as_source
 from gramian.data.subset import SubsetRows
-from gramian.estimator.sample_weights import checked_weights, relative_weights
+from gramian.estimator.labels import checked_weights, relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets, TakenTargets
 
 #: An array, a kind of :class:`~gramian.estimator.targets.Targets`, or what else gives numbers by slices.

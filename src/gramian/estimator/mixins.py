@@ -19,8 +19,7 @@ from gramian._typing import RowsLike
 from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import is_elsewhere
 from gramian.estimator.base import own_target, required_target
-from gramian.estimator.labels import label_array
-from gramian.estimator.sample_weights import checked_weights
+from gramian.estimator.labels import checked_weights, label_array
 from gramian.estimator.summaries import Fact, class_facts
 from gramian.estimator.targets import NumberTargets
 

@@ -24,13 +24,14 @@ from gramian.data.written import written_advice
 from gramian.estimator.labels import (
     check_finite,
     check_labels,
+    checked_weights,
     comparable,
     found_classes,
     label_array,
     named_row,
+    refuse_heavy,
     refuse_name,
 )
-from gramian.estimator.sample_weights import checked_weights, refuse_heavy
 from gramian.exceptions import InputError, did_you_mean, listed, quoted, shortened, user_level
 
 _BLOCK = 65_536

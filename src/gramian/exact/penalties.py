@@ -149,7 +149,7 @@ class IterativeTrials(_PenaltyProblem):
         their directions P, P (Pᵀ(K + D)P)⁻¹ Pᵀ right.
         """
         shift = np.full(len(self.targets), alpha) if self.weights is None else alpha / self.weights
-        system = self._system or self._begin(shift)
+        system = self._begin(shift) if self._system is None else self._system
         system.shift = shift[self._order]
         late = False
 

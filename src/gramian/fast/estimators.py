@@ -22,8 +22,8 @@ from gramian.estimator.answers import (
 )
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.fitting import shown_bar
+from gramian.estimator.labels import checked_weights, relative_weights
 from gramian.estimator.mixins import Classifier, Regressor
-from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.fast.base import FastKernelModel
 from gramian.fast.default_teacher import default_teacher

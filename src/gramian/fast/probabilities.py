@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator import answers
-from gramian.estimator.sample_weights import effective_rows
+from gramian.estimator.labels import effective_rows
 
 #: Least probability whose logarithm is taken, bounds of the coefficients, and what they start from. By hand.
 #: The slope is at least 1e-6, since different values must have different probabilities: those that differ by

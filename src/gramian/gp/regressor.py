@@ -23,8 +23,8 @@ from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.conformal import share
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.labels import checked_weights
 from gramian.estimator.mixins import Regressor
-from gramian.estimator.sample_weights import checked_weights
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError

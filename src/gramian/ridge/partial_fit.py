@@ -40,8 +40,7 @@ from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, listed, quoted, user_level
 from gramian.metric.input import feature_importances_
 from gramian.ridge.model import KernelModel
-from gramian.ridge.parameters import RidgeParameters, exact_of
-from gramian.ridge.planning import plan_ridge
+from gramian.ridge.planning import RidgeParameters, exact_of, plan_ridge
 from gramian.ridge.streaming import RidgeStream
 from gramian.selection.automatic import automatic
 

@@ -1,13 +1,17 @@
-"""Plans of the fits that train by sums: sizes, precision and bytes, from the setup of a fit and its rows."""
+"""Parameters of a ridge fit, read from its estimator and checked once, and the plan of rows for them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 
-from gramian._typing import Array
+from gramian._checks import positive_number, positive_numbers
+from gramian._phases import Phases, silent
+from gramian._typing import Array, Float64Array
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.auto import auto_plan, probe, probe_rows
 from gramian.approximations.methods import METHODS
@@ -19,12 +23,83 @@ from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.data.source import RowSource
 from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
-from gramian.estimator.parameters import choose_dtype, settled_run
+from gramian.estimator.parameters import KernelParameters, choose_dtype, settled_run
 from gramian.exact.exact import Exact, exact_plan
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
-from gramian.metric.input import planned_input
-from gramian.ridge.parameters import RidgeParameters, exact_of
+from gramian.metric.input import InputParameters, planned_input
+from gramian.metric.rounds import RoundSetup
+from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeParameters:
+    """Minimise Σ w_i (y_i − f(x_i) − b)² + alpha ‖f‖². Without ``intercept`` b is 0."""
+
+    setup: FitSetup
+    input: InputParameters
+    alpha: float | Float64Array  #: one penalty, or one for each output
+    intercept: bool
+    checkpoint: Path | None = None  #: folder for unfinished work
+    asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
+
+    @classmethod
+    def of(cls, model: Any, phases: Phases = silent) -> Self:
+        """Return the parameters of a ridge estimator; ``phases`` is told of the phases of its fit."""
+        setup = FitSetup.of(model, phases)
+        asked = automatic(setup.kernel, alpha=model.alpha)
+        setup = usual_setup(setup, asked, metric=model.metric, checkpoint=model.checkpoint)
+        scaling = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)
+        return cls(
+            setup,
+            replace(scaling, each_feature="kernel" in asked),
+            USUAL_PENALTY if "alpha" in asked else _penalty(model),
+            bool(model.fit_intercept),
+            None if model.checkpoint is None else Path(model.checkpoint),
+            asked,
+        )
+
+    @property
+    def least(self) -> float:
+        """The least penalty, which sizes and precision are planned for."""
+        return float(np.min(self.alpha))
+
+    def check_outputs(self, n_outputs: int) -> None:
+        """Raise where there are several penalties, but not one for each output."""
+        if np.size(self.alpha) not in (1, n_outputs):
+            raise InputError(
+                f"alpha holds {np.size(self.alpha)} penalties, but y has {n_outputs} outputs. Give one "
+                "number, or one for each output."
+            )
+
+    def planning(self) -> Self:
+        """Return the parameters for a plan or a trial: a generator that was passed stays as it is."""
+        return replace(self, setup=self.setup.planning())
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """Return the parameters with another kernel."""
+        return replace(self, setup=replace(self.setup, kernel=KernelParameters(kernel)))
+
+    def of_round(self, asked: RoundSetup) -> Self:
+        """Return the parameters of a round of learning a metric, whose rows are ready for the kernel."""
+        plain = InputParameters(self.setup.kernel)
+        return replace(self, setup=asked.applied(self.setup), input=plain, checkpoint=None)
+
+
+def _penalty(model: Any) -> float | Float64Array:
+    """Return the checked penalty of an estimator; a regressor may have one for each output."""
+    if isinstance(model.alpha, str) or np.ndim(model.alpha) != 1 or is_classifier(model):
+        return positive_number("alpha", model.alpha)
+    found = positive_numbers("alpha", model.alpha)
+    return found if len(found) > 1 else float(found[0])
+
+
+def exact_of(approximation: object) -> Exact | None:
+    """Return how the exact system is to be solved, where that was asked for."""
+    if isinstance(approximation, Exact):
+        return approximation
+    return Exact() if isinstance(approximation, str) and approximation == "exact" else None
+
 
 #: Rows for which a stream's precision is chosen: nobody knows how many will come.
 STREAM_ROWS = 1_000_000

@@ -19,8 +19,8 @@ from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
 from gramian.metric.input import INPUT
 from gramian.ridge.model import CHOSEN, TRAINED, KernelModel
-from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.partial_fit import RidgeEstimator, if_streamable, named_classes
+from gramian.ridge.planning import RidgeParameters
 from gramian.ridge.training import fit_ridge
 
 #: Learned attributes of a ridge model.

@@ -25,8 +25,7 @@ from gramian.metric.input import learned_input, planned_input
 from gramian.metric.summary import with_metric
 from gramian.ridge.growth import Territory, growable, growing_sizes
 from gramian.ridge.model import KernelModel
-from gramian.ridge.parameters import RidgeParameters
-from gramian.ridge.planning import plan_sums
+from gramian.ridge.planning import RidgeParameters, plan_sums
 from gramian.ridge.stream import Stream
 from gramian.ridge.sums import RidgeSums
 from gramian.ridge.training import ridge_rounds

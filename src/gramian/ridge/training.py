@@ -30,8 +30,7 @@ from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_
 from gramian.ridge.checkpoint import SumsCheckpoint
 from gramian.ridge.kernel_sums import KernelSums
 from gramian.ridge.model import KernelModel
-from gramian.ridge.parameters import RidgeParameters, exact_of
-from gramian.ridge.planning import plan_exact, plan_sums
+from gramian.ridge.planning import RidgeParameters, exact_of, plan_exact, plan_sums
 from gramian.ridge.scoring import Scorer
 from gramian.ridge.sums import RidgeSums, solve_ridge, sum_rows
 from gramian.selection.automatic import (

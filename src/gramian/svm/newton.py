@@ -27,8 +27,7 @@ from gramian.kernels import Kernel
 from gramian.metric.input import Input, InputParameters, planned_input
 from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly
 from gramian.ridge.model import KernelModel
-from gramian.ridge.parameters import RidgeParameters
-from gramian.ridge.planning import Planned, plan_sums
+from gramian.ridge.planning import Planned, RidgeParameters, plan_sums
 from gramian.ridge.training import ridge_round
 from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
 from gramian.selection.kernel_choice import KernelChoice

@@ -16,8 +16,8 @@ from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.tables import as_table
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.conformal import held_out_quantile, share, sort_errors
+from gramian.estimator.labels import relative_weights
 from gramian.estimator.mixins import Classifier
-from gramian.estimator.sample_weights import relative_weights
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
 from gramian.tables.base import TabularModel

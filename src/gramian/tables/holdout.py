@@ -18,8 +18,8 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY, EMPTY, cells_of
 from gramian.data.source import RowSource
 from gramian.data.tables import TableSource
+from gramian.estimator.labels import relative_weights
 from gramian.estimator.repeats import find_repeats
-from gramian.estimator.sample_weights import relative_weights
 from gramian.exceptions import InputError, did_you_mean, user_level
 from gramian.tables.date_text import days_in_one_order
 

@@ -18,7 +18,7 @@ from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.source import RowSource
 from gramian.data.tables import TableSource, as_table
-from gramian.estimator.sample_weights import checked_weights, relative_weights
+from gramian.estimator.labels import checked_weights, relative_weights
 from gramian.exceptions import InputError
 from gramian.tables.subset import SubsetTable
 

@@ -20,7 +20,7 @@ from gramian.fast.probabilities import Calibration
 from gramian.kernels import Kernel
 from gramian.metric.metric import Metric
 from gramian.ridge.model import KernelModel
-from gramian.ridge.parameters import RidgeParameters
+from gramian.ridge.planning import RidgeParameters
 from gramian.ridge.ridge import KernelRidge
 from gramian.tables.boosting.boosted import Boosted
 

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from gramian._checks import numbers_of
 from gramian._numerics import least_divisor
 from gramian._typing import Array, Float64Array
-from gramian.estimator.sample_weights import effective_rows
+from gramian.estimator.labels import effective_rows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.tables.empirical import deviation, distribution, mean, quantiles, variance
 

@@ -15,8 +15,7 @@ from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
 from gramian.ridge.model import KernelModel
-from gramian.ridge.parameters import RidgeParameters
-from gramian.ridge.planning import plan_ridge
+from gramian.ridge.planning import RidgeParameters, plan_ridge
 from gramian.ridge.streaming import RidgeStream
 from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
 from gramian.tables.training.gain import HeldLoss

@@ -31,8 +31,7 @@ from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
 from gramian.metric.input import InputParameters
 from gramian.metric.metric import Metric
 from gramian.ridge.model import KernelModel
-from gramian.ridge.parameters import RidgeParameters
-from gramian.ridge.planning import plan_ridge, plan_sums
+from gramian.ridge.planning import RidgeParameters, plan_ridge, plan_sums
 from gramian.ridge.streaming import RidgeStream
 from gramian.ridge.training import fit_ridge
 from gramian.tables.effort import DEFAULT, EFFORTS, TableEffort
