@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 import gramian as gm
-from gramian.data.source import ArraySource
+from gramian.data.source import ArraySource, as_source
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import NumberTargets
 from gramian.model_file import load, save
-from gramian.ridge.streaming import FIRST_ROWS, Waiting
+from gramian.ridge.streaming import FIRST_ROWS, bytes_of, joined
 
 
 def rows(n, seed=0):
@@ -199,7 +202,7 @@ def test_waiting_ends_at_a_part_of_the_memory_budget():
     model = gm.KernelRidge(approximation=gm.Nystrom(rank=20), memory_budget="16MB", random_state=0, n_jobs=1)
     for k in range(6):
         model.partial_fit(X[100 * k : 100 * (k + 1)], y[100 * k : 100 * (k + 1)])
-        held = model._stream.waiting.nbytes if model.n_rows_waiting_ else 0
+        held = bytes_of(model._stream.waiting) if model.n_rows_waiting_ else 0
         assert held <= 1_000_000
     assert model.n_rows_waiting_ == 0
     assert model.plan_.peak_bytes <= 16_000_000
@@ -245,7 +248,7 @@ def test_metric_and_importances_wait_too():
 
 
 def test_a_buffer_keeps_order_and_weights():
-    one = Waiting(np.eye(2), np.zeros((2, 1)))
-    both = one.joined(one.fade(0.5))
+    one = LabelledRows(as_source(np.eye(2)), NumberTargets(np.zeros(2), 2))
+    both = joined(one, replace(one, weights=np.full(2, 0.5)))
     assert both.weights.tolist() == [1.0, 1.0, 0.5, 0.5]
-    assert sp.issparse(one.joined(Waiting(sp.csr_array(np.eye(2)), np.zeros((2, 1)))).rows)
+    assert sp.issparse(joined(one, replace(one, source=as_source(sp.csr_array(np.eye(2))))).rows)

@@ -81,6 +81,11 @@ class LabelledRows(Generic[Labels]):
         return np.arange(self.n) if self.weights is None else np.flatnonzero(self.weights)
 
     @property
+    def all_weights(self) -> Array:
+        """Weight of each row."""
+        return np.ones(self.n) if self.weights is None else self.weights
+
+    @property
     def mass(self) -> float:
         """Sum of the weights."""
         return float(self.n if self.weights is None else self.weights.sum())

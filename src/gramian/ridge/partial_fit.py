@@ -181,7 +181,7 @@ class RidgeEstimator(KernelEstimator):
                     )
             waiting = its.waiting or mine.waiting
             if waiting is not None:
-                check_width(self, waiting.rows.shape[1], reset=False)
+                check_width(self, waiting.source.shape[1], reset=False)
             return self._keep_stream(mine.merge(RidgeParameters.of(self), its))
 
     def plan(self, X: RowsLike | None, y: ArrayLike | None = None) -> Plan:

@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._phases import silent
-from gramian._typing import Array, Float64Array, Rows
 from gramian.approximations.setup import frozen_map
 from gramian.compression.builder import PrebuiltBuilder, sizes_of
 from gramian.compression.costs import Workload
@@ -122,79 +121,37 @@ FIRST_ROWS = 2_000
 WAITING_PART = 1 / 16
 
 
-def enough(n_rows: int, weights: Array | None, nbytes: int, memory_budget: int) -> bool:
+def enough(rows: LabelledRows[Any], nbytes: int, memory_budget: int) -> bool:
     """Return whether rows are enough to choose from, or take too much memory to wait."""
-    counted = n_rows if weights is None else int(np.count_nonzero(weights))
+    counted = rows.n if rows.weights is None else int(np.count_nonzero(rows.weights))
     return counted >= FIRST_ROWS or nbytes > WAITING_PART * memory_budget
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """Copies of the rows so far, with their targets and weights."""
+def bytes_of(rows: LabelledRows[Any]) -> int:
+    """Return the bytes of rows in memory, their targets and weights."""
+    block: Any = rows.rows
+    parts = [block.data, block.indices, block.indptr] if sp.issparse(block) else [block]
+    return sum(int(part.nbytes) for part in (*parts, rows.targets.values, rows.weights) if part is not None)
 
-    rows: Rows
-    y: Array  #: numbers (n, outputs), or labels (n,)
-    weights: Float64Array | None = None
-    classes: Array | None = None  #: of labels, all that will come
 
-    @classmethod
-    def of(cls, rows: LabelledRows[Any]) -> Self:
-        """Return copies of labelled rows."""
-        read, targets = rows.rows, rows.targets
-        labels = isinstance(targets, ClassTargets)
-        y = targets.classes[targets.codes(slice(0, rows.n))] if labels else np.array(rows.numbers)
-        return cls(
-            read.copy() if sp.issparse(read) else np.array(read),
-            np.asarray(y),
-            None if rows.weights is None else np.array(rows.weights, np.float64),
-            targets.classes if labels else None,
-        )
-
-    @property
-    def labelled(self) -> LabelledRows[Any]:
-        """The rows, with their targets and weights."""
-        n, classes = self.n_rows, self.classes
-        targets = NumberTargets(self.y, n) if classes is None else ClassTargets(self.y, n, classes)
-        return LabelledRows(as_source(self.rows), targets, self.weights)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows so far."""
-        return int(self.rows.shape[0])
-
-    @property
-    def all_weights(self) -> Float64Array:
-        """Weight of each row."""
-        return np.ones(self.n_rows) if self.weights is None else self.weights
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of rows, targets and weights."""
-        rows: Any = self.rows
-        parts = [rows.data, rows.indices, rows.indptr] if sp.issparse(self.rows) else [rows]
-        parts += [self.y] if self.weights is None else [self.y, self.weights]
-        return sum(int(part.nbytes) for part in parts)
-
-    def enough(self, memory_budget: int) -> bool:
-        """Return whether the map of the stream is to be chosen from these rows now."""
-        return enough(self.n_rows, self.weights, self.nbytes, memory_budget)
-
-    def joined(self, other: Waiting) -> Waiting:
-        """Return these rows followed by others, as CSR if either is sparse."""
-        rows: Any = (self.rows, other.rows)
-        stacked: Any
-        if sp.issparse(rows[0]) or sp.issparse(rows[1]):
-            stacked = sp.vstack([sp.csr_array(part) for part in rows], format="csr")
-        else:
-            stacked = np.concatenate(rows)
-        weights = None
-        if self.weights is not None or other.weights is not None:
-            weights = np.concatenate([self.all_weights, other.all_weights])
-        return Waiting(stacked, np.concatenate([self.y, other.y]), weights, self.classes)
-
-    def fade(self, factor: float) -> Waiting:
-        """Return the rows with ``factor`` times their weight."""
-        return replace(self, weights=self.all_weights * factor)
+def joined(*parts: LabelledRows[Any]) -> LabelledRows[Any]:
+    """Return copies of labelled rows, those of a part behind those before, as CSR if some are sparse."""
+    blocks, first = [part.rows for part in parts], parts[0].targets
+    rows: Any
+    targets: Any
+    if any(map(sp.issparse, blocks)):
+        rows = sp.vstack([sp.csr_array(block) for block in blocks], format="csr")
+    else:
+        rows = np.concatenate(blocks)
+    n, weights = rows.shape[0], None
+    if any(part.weights is not None for part in parts):
+        weights = np.concatenate([part.all_weights for part in parts])
+    if isinstance(first, ClassTargets):
+        labels = [first.classes[part.targets.codes(slice(0, part.n))] for part in parts]
+        targets = ClassTargets(np.concatenate(labels), n, first.classes)
+    else:
+        targets = NumberTargets(np.concatenate([part.numbers for part in parts]), n)
+    return LabelledRows(as_source(rows), targets, weights)
 
 
 #: Learned attributes that are found from a stream's sums when they are asked for, and not before.
@@ -212,12 +169,16 @@ class RidgeStream:
     """
 
     parameters: RidgeParameters
-    waiting: Waiting | None = None
+    waiting: LabelledRows[Any] | None = None
     summed: Stream | None = None
 
     @classmethod
     def of(
-        cls, parameters: RidgeParameters, *, waiting: Waiting | None = None, summed: Stream | None = None
+        cls,
+        parameters: RidgeParameters,
+        *,
+        waiting: LabelledRows[Any] | None = None,
+        summed: Stream | None = None,
     ) -> Self:
         """Return the stream; it keeps nothing that shows the progress of a call."""
         setup = parameters.setup
@@ -253,7 +214,7 @@ class RidgeStream:
     @property
     def n_waiting(self) -> int:
         """Rows that wait."""
-        return 0 if self.waiting is None else self.waiting.n_rows
+        return 0 if self.waiting is None else self.waiting.n
 
     @property
     def plan(self) -> Plan:
@@ -301,27 +262,31 @@ class RidgeStream:
         if self.summed is not None:
             extended = extend_stream(parameters, self.summed, rows, grow=grow)
             return RidgeStream.of(parameters, summed=extended)
-        before = self.waiting
-        if before is not None and rows.n_outputs != before.labelled.n_outputs:
-            raise other_outputs(rows.n_outputs, before.labelled.n_outputs)
-        budget = parameters.setup.run.memory_bytes
-        if frozen_map(parameters.setup, rows.source.shape[1]) is None and not _enough(rows, budget):
-            now = Waiting.of(rows) if before is None else before.joined(Waiting.of(rows))
-            if now.enough(budget):
+        before, budget = self.waiting, parameters.setup.run.memory_bytes
+        if before is not None and rows.n_outputs != before.n_outputs:
+            raise other_outputs(rows.n_outputs, before.n_outputs)
+        # Before any row is read.
+        work = Workload.of(rows.source, rows.n_outputs)
+        each = work.itemsize * (work.n_features if work.row_numbers is None else work.row_numbers)
+        frozen = frozen_map(parameters.setup, rows.source.shape[1])
+        if frozen is None and not enough(rows, rows.n * each, budget):
+            now = joined(rows) if before is None else joined(before, rows)
+            if enough(now, bytes_of(now), budget):
                 return RidgeStream.of(parameters, summed=_begin_with(parameters, now, grow=grow))
             if before is None:
                 _check_first(parameters, now, grow=grow)
             return RidgeStream.of(parameters, waiting=now)
         stream = begin_stream(parameters, rows, grow=grow)
         if before is not None:
-            stream = extend_stream(parameters, stream, before.labelled, grow=False)
+            stream = extend_stream(parameters, stream, before, grow=False)
         return RidgeStream.of(parameters, summed=stream)
 
     def fade(self, parameters: RidgeParameters, factor: float) -> RidgeStream:
         """Return the stream whose rows have ``factor`` times their weight."""
         if self.summed is None:
             assert self.waiting is not None
-            return RidgeStream.of(parameters, waiting=self.waiting.fade(factor))
+            faded = replace(self.waiting, weights=factor * self.waiting.all_weights)
+            return RidgeStream.of(parameters, waiting=faded)
         return RidgeStream.of(parameters, summed=self.summed.fade(factor))
 
     def merge(self, parameters: RidgeParameters, other: RidgeStream) -> RidgeStream:
@@ -330,32 +295,25 @@ class RidgeStream:
             return RidgeStream.of(parameters, summed=self.summed.merge(other.summed))
         kept, added = (other, self) if other.summed is not None else (self, other)
         assert added.waiting is not None
-        return kept.with_rows(parameters, added.waiting.labelled, grow=False)
+        return kept.with_rows(parameters, added.waiting, grow=False)
 
     def with_penalty(self, alpha: float) -> KernelModel:
         """Return the model of the rows so far with this alpha; the sums are shared."""
         return RidgeStream(replace(self.parameters, alpha=alpha), summed=self.begun).solved
 
 
-def _enough(rows: LabelledRows[Any], memory_budget: int) -> bool:
-    """Return whether rows are enough to choose from, or too large to wait, before any is read."""
-    work = Workload.of(rows.source, rows.n_outputs)
-    each = work.itemsize * (work.n_features if work.row_numbers is None else work.row_numbers)
-    return enough(rows.n, rows.weights, rows.n * each, memory_budget)
-
-
-def _begin_with(parameters: RidgeParameters, rows: Waiting, *, grow: bool) -> Stream:
+def _begin_with(parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool) -> Stream:
     """Return the stream that rows which wait begin."""
-    return begin_stream(parameters, rows.labelled, grow=grow, held=rows.nbytes)
+    return begin_stream(parameters, rows, grow=grow, held=bytes_of(rows))
 
 
-def _check_first(parameters: RidgeParameters, rows: Waiting, *, grow: bool) -> None:
+def _check_first(parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool) -> None:
     """Raise at the first call for parameters that nothing can be trained with.
 
     So are those of a map that cannot grow (``"auto"`` may still choose one that can).
     """
     if grow and not isinstance(parameters.setup.approximation, str):
         _begin_with(parameters.planning(), rows, grow=grow)
-    asked, source = parameters.planning(), as_source(rows.rows)
+    asked, source = parameters.planning(), rows.source
     source = planned_input(asked.input, asked.setup, source).over(source)
-    plan_sums(asked.setup, source, rows.labelled.n_outputs, asked.least, stream=True)
+    plan_sums(asked.setup, source, rows.n_outputs, asked.least, stream=True)
