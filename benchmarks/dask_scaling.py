@@ -27,8 +27,8 @@ from suite.machine import describe
 
 import gramian as gm
 from gramian._budget import format_bytes
-from gramian.ridge.sums import PartSums, RidgeSums
 from gramian.engine_dask import DaskEngine
+from gramian.ridge.sums import PartSums, RidgeSums
 
 #: Where the table is stored, with commit, versions and machine.
 RESULT = Path(__file__).parent / "results" / "dask_scaling.json"

@@ -19,9 +19,9 @@ from gramian.estimator.answers import class_labels, decision_values, predicted_n
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.labels import checked_weights
 from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.parameters import KernelParameters
-from gramian.estimator.sample_weights import checked_weights
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError, quoted

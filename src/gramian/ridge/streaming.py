@@ -134,6 +134,12 @@ def bytes_of(rows: LabelledRows[Any]) -> int:
     return sum(int(part.nbytes) for part in (*parts, rows.targets.values, rows.weights) if part is not None)
 
 
+def bytes_unread(rows: LabelledRows[Any]) -> int:
+    """Return the bytes that rows take once they are read, from the first of them."""
+    work = Workload.of(rows.source, rows.n_outputs)
+    return rows.n * work.itemsize * (work.n_features if work.row_numbers is None else work.row_numbers)
+
+
 def joined(*parts: LabelledRows[Any]) -> LabelledRows[Any]:
     """Return copies of labelled rows, those of a part behind those before, as CSR if some are sparse."""
     blocks, first = [part.rows for part in parts], parts[0].targets
@@ -265,11 +271,8 @@ class RidgeStream:
         before, budget = self.waiting, parameters.setup.run.memory_bytes
         if before is not None and rows.n_outputs != before.n_outputs:
             raise other_outputs(rows.n_outputs, before.n_outputs)
-        # Before any row is read.
-        work = Workload.of(rows.source, rows.n_outputs)
-        each = work.itemsize * (work.n_features if work.row_numbers is None else work.row_numbers)
         frozen = frozen_map(parameters.setup, rows.source.shape[1])
-        if frozen is None and not enough(rows, rows.n * each, budget):
+        if frozen is None and not enough(rows, bytes_unread(rows), budget):
             now = joined(rows) if before is None else joined(before, rows)
             if enough(now, bytes_of(now), budget):
                 return RidgeStream.of(parameters, summed=_begin_with(parameters, now, grow=grow))
