@@ -17,12 +17,13 @@ from gramian.data.source import KEPT, ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.rows import check_width, checked_rows, matched, names_known
-from gramian.estimator.summaries import Evidence, Fact, below_diagram, check_has_fit, rich_text, summary_of
+from gramian.estimator.summaries import Evidence, Fact, check_has_fit, shown_summary, summary_of
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import StoredMatrix, StoredRows, check_kernel_matrix
 from gramian.kernels.resolve import PRECOMPUTED
 from gramian.summary import Summary
+from gramian.summary.html import fragment
 
 
 class KernelEstimator(BaseEstimator):
@@ -95,7 +96,8 @@ class KernelEstimator(BaseEstimator):
         return summary_of(self, self._evidence(), self._class_facts())
 
     def _repr_html_inner(self) -> str:
-        return below_diagram(self, super()._repr_html_inner())
+        summary, diagram = shown_summary(self), super()._repr_html_inner()
+        return diagram if summary is None else diagram + fragment(summary)
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
@@ -112,7 +114,11 @@ class KernelEstimator(BaseEstimator):
         return {}
 
     def __rich__(self) -> Any:
-        return rich_text(self)
+        # rich is an optional package, and whoever calls this has it.
+        from gramian.summary.terminal import plain, renderable
+
+        summary = shown_summary(self)
+        return plain(repr(self)) if summary is None else renderable(summary)
 
     # ---- rows, kernel, tiles --------------------------------------------------------------------
 

@@ -20,8 +20,10 @@ from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import is_elsewhere
 from gramian.estimator.base import own_target, required_target
 from gramian.estimator.labels import checked_weights, label_array
-from gramian.estimator.summaries import Fact, class_facts
+from gramian.estimator.summaries import MOST_CLASSES, Fact
 from gramian.estimator.targets import NumberTargets
+from gramian.exceptions import listed
+from gramian.summary import short
 
 
 class Classifier(ClassifierMixin):
@@ -33,7 +35,8 @@ class Classifier(ClassifierMixin):
     report: ClassVar[Callable[..., Path]]
 
     def _class_facts(self) -> Sequence[Fact]:
-        return class_facts(self.classes_)
+        names = listed(self.classes_.tolist(), MOST_CLASSES, show=str)
+        return (("classes", short(f"{len(self.classes_)}: {names}")),)
 
     def score(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on rows X with labels y (n,), by default those of a row source."""

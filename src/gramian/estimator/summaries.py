@@ -12,15 +12,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import format_bytes
-from gramian._typing import Array, Rows
+from gramian._typing import Rows
 from gramian.compression.features import BlockSizes, FeatureMap
 from gramian.compression.plan import Plan
 from gramian.compression.report import Report
-from gramian.exceptions import listed
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
 from gramian.summary import Grid, Summary, round_decimals, short, spread_grid
-from gramian.summary.html import fragment
 
 #: Classes that are named.
 MOST_CLASSES = 10
@@ -125,11 +123,6 @@ def summary_of(model: BaseEstimator, found: Evidence, classes: Sequence[Fact] = 
     return Summary(type(model).__name__, tuple(facts), grids, tuple(found.warnings))
 
 
-def class_facts(classes: Array) -> tuple[Fact, ...]:
-    """Return the classes of a classifier as a fact."""
-    return (("classes", short(f"{len(classes)}: {listed(classes.tolist(), MOST_CLASSES, show=str)}")),)
-
-
 def state_grids(model: BaseEstimator) -> tuple[Grid, Grid]:
     """Return the parameters and the learned attributes; properties, which may compute, are left alone."""
     learned = {
@@ -178,18 +171,3 @@ def shown_summary(model: BaseEstimator) -> Summary | None:
     except Exception as error:
         text = f"The summary could not be made ({type(error).__name__}: {error}). Please report this."
         return Summary(type(model).__name__, (), warnings=(text,))
-
-
-def below_diagram(model: BaseEstimator, diagram: str) -> str:
-    """Return scikit-learn's diagram of an estimator, followed by the summary of a fitted one."""
-    summary = shown_summary(model)
-    return diagram if summary is None else diagram + fragment(summary)
-
-
-def rich_text(model: BaseEstimator) -> Any:
-    """Return what rich prints for an estimator: its summary, or its ``repr`` before a fit."""
-    # rich is an optional package, and whoever calls this has it.
-    from gramian.summary.terminal import plain, renderable
-
-    summary = shown_summary(model)
-    return plain(repr(model)) if summary is None else renderable(summary)
