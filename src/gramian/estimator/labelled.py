@@ -12,7 +12,7 @@ from gramian._typing import Array, IntArray, Rows
 from gramian.data.source import RowSource, as_source
 from gramian.data.subset import SubsetRows
 from gramian.estimator.labels import checked_weights, relative_weights
-from gramian.estimator.targets import ClassTargets, NumberTargets, TakenTargets
+from gramian.estimator.targets import ClassTargets, NumberTargets
 
 #: An array, a kind of :class:`~gramian.estimator.targets.Targets`, or what else gives numbers by slices.
 Labels = TypeVar("Labels")
@@ -29,8 +29,7 @@ class LabelledRows(Generic[Labels]):
     def taken(self, numbers: IntArray) -> LabelledRows[Any]:
         """Return the rows with these numbers, in this order; rows of the source are read when asked for."""
         targets: Any = self.targets
-        # Taken targets know which rows of theirs the numbers mean.
-        kept = TakenTargets(targets, numbers) if type(targets) is NumberTargets else targets.part(numbers)
+        kept = targets.taken(numbers) if isinstance(targets, NumberTargets) else targets.part(numbers)
         return LabelledRows(SubsetRows(self.source, numbers), kept, self._weights(numbers))
 
     def read(self, numbers: IntArray) -> LabelledRows[Any]:

@@ -112,6 +112,9 @@ class NumberTargets(Targets):
     about labels recommends ``classifier``.
     """
 
+    #: Numbers of the rows of ``values`` that these are the targets of; None: of all.
+    rows: IntArray | None = None
+
     def __init__(
         self, y: ArrayLike, n_rows: int, *, squared: bool = True, classifier: str = "KernelRidgeClassifier"
     ) -> None:
@@ -161,25 +164,22 @@ class NumberTargets(Targets):
         block = np.asarray(values, np.float64)
         return block.reshape(len(block), self.shape[1])
 
-
-class TakenTargets(NumberTargets):
-    """The targets of some rows, which are read as they are asked for."""
-
-    def __init__(self, targets: NumberTargets, numbers: IntArray) -> None:
-        self.values, self.rows, self.flat = targets.values, numbers, targets.flat
-        self.check, self.unchecked = targets.check, targets.unchecked
-        self.shape = (len(numbers), targets.shape[1])
-
-    def part(self, numbers: IntArray | None) -> Self:
-        """Return the targets of these rows (None: all), as rows of the same values."""
+    def taken(self, numbers: IntArray) -> Self:
+        """Return the targets of these rows, read as they are asked for, with no shift of their own."""
         found = copy(self)
-        found.rows = self.rows if numbers is None else self.rows[numbers]
-        found.shape = (len(found.rows), self.shape[1])
+        found.rows = numbers if self.rows is None else self.rows[numbers]
+        found.shape = (len(numbers), self.shape[1])
         found.shift = 0.0
         return found
 
+    def part(self, numbers: IntArray | None) -> Self:
+        """Return the targets of these rows (None: all), in memory if these are not taken from others."""
+        if self.rows is None:
+            return super().part(numbers)
+        return self.taken(np.arange(self.shape[0]) if numbers is None else numbers)
+
     def _block(self, where: slice) -> Float64Array:
-        return self.encode(self.values[self.rows[where]])
+        return self.encode(self.values[where if self.rows is None else self.rows[where]])
 
 
 class ClassTargets(Targets):
