@@ -27,20 +27,11 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, did_you_mean
-from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.resolve import KERNEL_NAMES, WITHOUT_GAMMA
 from gramian.metric.input import InputParameters, planned_input, scaled_input
 from gramian.ridge.held_out import folds_of
-from gramian.ridge.kernel_search import (
-    BestKernel,
-    Objective,
-    Planner,
-    Refinement,
-    planner,
-    refine,
-    search_gammas,
-)
+from gramian.ridge.kernel_search import BestKernel, Objective, Refinement, refine, search_gammas
 from gramian.ridge.kernel_sums import NumberRows
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.planning import plan_sums
@@ -228,28 +219,13 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 level = mean_diagonal(setup.kernel.of(sample.source), sample)
                 alphas = level * USUAL_ALPHAS if choice is None else penalty_grid(level, choice.alpha)
             kinds = [setup.kernel.gamma] if gammas is None else gammas.tolist()
-
-            def planners(k: int, share: float) -> Planner:
-                kernel = replace(setup.kernel, gamma=kinds[k])
-                return planner(replace(setup, kernel=kernel), alphas, share)
-
+            setups = [replace(setup, kernel=replace(setup.kernel, gamma=gamma)) for gamma in kinds]
             tried = np.zeros(1) if gammas is None else gammas
-            best, table, n_rows = search_gammas(objective, planners, tried, sample, alphas, rng)
+            best, table, n_rows = search_gammas(objective, setups, tried, sample, alphas, rng)
             refinement = None
             if self.refine:
-
-                def refined(kernel: Kernel, penalties: Float64Array) -> Planner:
-                    return planner(replace(setup, kernel=KernelParameters(kernel)), penalties, 1.0)
-
-                best, refinement = refine(
-                    objective,
-                    refined,
-                    best,
-                    sample,
-                    rng,
-                    each_feature=self.refine == "lengthscales",
-                    memory_bytes=setup.run.memory_bytes,
-                )
+                each = self.refine == "lengthscales"
+                best, refinement = refine(objective, setup, best, sample, rng, each_feature=each)
             if not isinstance(self.alphas, str):
                 warn_at_edge(alphas, best.alphas[best.scores.best])
             plan = best.model.plan.within(time.perf_counter() - began)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from gramian.approximations.methods import METHODS
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
+from gramian.estimator.parameters import KernelParameters
 from gramian.exact.loo import SQUARES, per_feature, refine_kernel
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
@@ -40,8 +41,6 @@ _SIZES = ("rank", "root_rank", "n_blocks")
 
 #: A model, and its held-out residuals (n, outputs) where they are kept.
 ChosenModel = tuple[KernelModel, Float64Array | None]
-#: From rows to what a candidate starts from.
-Planner = Callable[[NumberRows], Planned]
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,17 @@ class Objective:
     phases: Phases = silent  #: told of the phases of each fit
 
     def scores(
-        self, planner: Planner, sample: NumberRows, alphas: Float64Array
+        self, setup: FitSetup, sample: NumberRows, alphas: Float64Array, share: float = 1.0
     ) -> tuple[Scores, Callable[[], ChosenModel]]:
-        """Return the scores on these rows, and what makes the model of the best alpha."""
+        """Return the scores on these rows, a ``share`` of all, and what makes the model of the best alpha."""
+
+        def sums(rows: NumberRows, phases: Phases) -> KernelSums:
+            planned = plan_share(setup, rows, alphas, share)
+            return KernelSums(planned, rows, intercept=self.intercept, phases=phases)
+
         splits = self._splits(sample.counted)
         if splits is None:
-            candidate = self._sums(planner, sample, self.phases)
+            candidate = sums(sample, self.phases)
             mean = self.cv == "gcv"
             scores = candidate.own_scores(alphas, self.scorer, mean=mean)
             keep = None if not self.keep_residuals else MEAN if mean else EXACT
@@ -75,17 +79,9 @@ class Objective:
                 )
             # Nothing keeps the bases and sums of one fold while those of the next are made.
             phases = named(self.phases, f"fold {k + 1} of {len(splits)}")
-            parts.append(self._sums(planner, known, phases).scores_of(unseen, alphas, self.scorer))
+            parts.append(sums(known, phases).scores_of(unseen, alphas, self.scorer))
         scores = Scores.of_folds(parts)
-
-        def make() -> ChosenModel:
-            final = self._sums(planner, sample, self.phases)
-            return final.chosen(alphas, scores.best)
-
-        return scores, make
-
-    def _sums(self, planner: Planner, rows: NumberRows, phases: Phases) -> KernelSums:
-        return KernelSums(planner(rows), rows, intercept=self.intercept, phases=phases)
+        return scores, lambda: sums(sample, self.phases).chosen(alphas, scores.best)
 
     @property
     def splits_any_rows(self) -> bool:
@@ -115,21 +111,17 @@ class BestKernel:
     residuals: Float64Array | None  #: held out, where they are kept
 
 
-def planner(setup: FitSetup, alphas: Float64Array, share: float) -> Planner:
-    """Return what plans a fit to some rows, with sizes for this share of all rows."""
+def plan_share(setup: FitSetup, rows: NumberRows, alphas: Float64Array, share: float) -> Planned:
+    """Return the plan of a fit to some rows, with sizes for this share of all rows."""
     own = replace(setup, approximation=scaled(setup.approximation, share))
-
-    def planned(sample: NumberRows) -> Planned:
-        least = float(positive_numbers("alphas", alphas).min())
-        plan, chosen, engine, rng = plan_sums(own, sample.source, sample.n_outputs, least)
-        return scaled_plan(plan, share) if setup.automatic else plan, chosen, engine, rng
-
-    return planned
+    least = float(positive_numbers("alphas", alphas).min())
+    plan, kernel, engine, rng = plan_sums(own, rows.source, rows.n_outputs, least)
+    return scaled_plan(plan, share) if setup.automatic else plan, kernel, engine, rng
 
 
 def search_gammas(
     objective: Objective,
-    planners: Callable[[int, float], Planner],
+    setups: Sequence[FitSetup],
     gammas: Float64Array,
     sample: NumberRows,
     alphas: Float64Array,
@@ -137,7 +129,7 @@ def search_gammas(
 ) -> tuple[BestKernel, list[Scores | None], IntArray]:
     """Compare gammas on a ninth and a third of the rows, the better half going on, then on all rows.
 
-    ``planners(k, share)`` plans gamma k with sizes for that share of the rows. Gammas are ranked by the score
+    ``setups`` are those of a fit with each gamma. Gammas are ranked by the score
     of their best alpha. Fewer rows call for wider kernels, so that the best on a part need not be the best on
     all: from there the search climbs, on all rows, until both neighbours of the best have been tried. Parts
     of under 1,000 rows are left out, and without a part every gamma is tried on all rows.
@@ -162,7 +154,8 @@ def search_gammas(
     def error_on(rows: NumberRows, k: int) -> tuple[float, None]:
         nonlocal best
         whole = rows is sample
-        scores, make = told(k, rows).scores(planners(k, 1.0 if whole else rows.n / len(order)), rows, alphas)
+        share = 1.0 if whole else rows.n / len(order)
+        scores, make = told(k, rows).scores(setups[k], rows, alphas, share)
         table[k], n_rows[k] = scores, rows.n
         score = _rank(scores)
         tops[rows.n] = max(score, tops.get(rows.n, -math.inf))
@@ -215,19 +208,18 @@ class Refinement:
 
 def refine(
     objective: Objective,
-    planner: Callable[[Kernel, Float64Array], Planner],
+    setup: FitSetup,
     best: BestKernel,
     sample: NumberRows,
     rng: np.random.Generator,
     *,
     each_feature: bool,
-    memory_bytes: int,
 ) -> tuple[BestKernel, Refinement]:
     """Minimise the leave-one-out error of at most 2,000 rows from the best kernel, and keep what is better.
 
-    ``planner`` plans a kernel for the given alphas: those of before, and the one that was found.
+    Its score is compared for the alphas of before, and the one that was found.
     """
-    most = math.isqrt(memory_bytes // (8 * REFINE_SQUARES))
+    most = math.isqrt(setup.run.memory_bytes // (8 * REFINE_SQUARES))
     drawn = np.sort(rng.permutation(sample.counted)[: max(2, min(REFINE_ROWS, most))])
     some = sample.taken(drawn)
     rows = some.source.rows(slice(0, some.n))
@@ -240,7 +232,7 @@ def refine(
     found = refine_kernel(kernel, X, Y, start, weights=some.weights, intercept=objective.intercept)
     alphas = np.unique(np.append(best.alphas, found.alpha))
     told = replace(objective, phases=named(objective.phases, "refined kernel"))
-    scores, make = told.scores(planner(found.kernel, alphas), sample, alphas)
+    scores, make = told.scores(replace(setup, kernel=KernelParameters(found.kernel)), sample, alphas)
     score = _rank(scores)
     kept = score > best.score
     report = Refinement(
