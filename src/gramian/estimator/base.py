@@ -96,7 +96,7 @@ class KernelEstimator(BaseEstimator):
         return summary_of(self, self._evidence(), self._class_facts())
 
     def _repr_html_inner(self) -> str:
-        summary, diagram = shown_summary(self), super()._repr_html_inner()
+        summary, diagram = shown_summary(self), str(super()._repr_html_inner())
         return diagram if summary is None else diagram + fragment(summary)
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, Any]:

@@ -149,9 +149,8 @@ def joined(*parts: LabelledRows[Any]) -> LabelledRows[Any]:
         rows = sp.vstack([sp.csr_array(block) for block in blocks], format="csr")
     else:
         rows = np.concatenate(blocks)
-    n, weights = rows.shape[0], None
-    if any(part.weights is not None for part in parts):
-        weights = np.concatenate([part.all_weights for part in parts])
+    n, weighted = rows.shape[0], any(part.weights is not None for part in parts)
+    weights = np.concatenate([part.all_weights for part in parts]) if weighted else None
     if isinstance(first, ClassTargets):
         labels = [first.classes[part.targets.codes(slice(0, part.n))] for part in parts]
         targets = ClassTargets(np.concatenate(labels), n, first.classes)

@@ -6,6 +6,7 @@ import logging
 import numbers
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -90,7 +91,8 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     if exact is not None:
         return _train_exact(parameters, rows, exact)
     run, source, weights, intercept = parameters.setup.run, rows.source, rows.weights, parameters.intercept
-    rng, checkpoint = run.rng, None
+    rng = run.rng
+    checkpoint: SumsCheckpoint | None = None
     if parameters.checkpoint is not None:
         seeded = isinstance(run.random_state, numbers.Integral)
         checkpoint = SumsCheckpoint(parameters.checkpoint, rng, seeded=seeded)
@@ -110,7 +112,8 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights, phases=run.phases)
     lap("bases", features.nbytes)
     sums = RidgeSums.zeros(features, shift, intercept=intercept)
-    progress, done = run.phases("sums", rows.n), uncounted
+    progress = run.phases("sums", rows.n)
+    done: Callable[[int], object] = uncounted
     if checkpoint is not None:
         progress(checkpoint.bind(rows, plan, features, sums, parameters.alpha))
         done = partial(checkpoint.passed, sums, n_rows=rows.n)
