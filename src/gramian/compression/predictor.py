@@ -12,7 +12,6 @@ import numpy as np
 from gramian._numerics import narrowed
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.features import BlockSizes, FeatureMap, Unit, units_by_leaf
-from gramian.data.source import RowSource, row_blocks
 from gramian.data.values import row_bytes
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
@@ -96,13 +95,6 @@ class Predictor:
             for unit, values in found:
                 out[unit.rows] = values
         return out
-
-    def blocks(
-        self, source: RowSource, *, engine: Engine, chunk_rows: int
-    ) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield (rows, predictions) for each chunk. Time O(n (route + m d + m outputs)) for m landmarks."""
-        for where, rows in row_blocks(source, chunk_rows):
-            yield where, self.chunk(rows, engine)
 
     @property
     def n_points(self) -> int:

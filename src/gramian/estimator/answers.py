@@ -14,7 +14,8 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
-from gramian.data.source import RowSource
+from gramian.data.source import RowSource, row_blocks
+from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import StoredRows
@@ -57,6 +58,14 @@ def log_probabilities(log_odds: Float64Array) -> Float64Array:
     if log_odds.shape[1] == 1:
         return np.hstack([log_expit(-log_odds), log_expit(log_odds)])
     return np.asarray(log_softmax(log_odds, axis=1))
+
+
+def predicted_blocks(
+    predictor: Any, source: RowSource, engine: Engine
+) -> Iterator[tuple[slice, Float64Array]]:
+    """Yield each block of rows and a predictor's values for it, (rows, outputs), one block at a time."""
+    for where, rows in row_blocks(source, PREDICT_ROWS):
+        yield where, predictor.chunk(rows, engine)
 
 
 def in_blocks(

@@ -17,7 +17,6 @@ from gramian._typing import Float64Array, Rows
 from gramian.compression.features import BlockSizes
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import KernelTerms
-from gramian.data.source import RowSource, row_blocks
 from gramian.data.values import row_bytes
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
@@ -89,13 +88,6 @@ class ExactPredictor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ExactPredictor, (self.kernel, self.rows, self.coefficients, self.dtype)
-
-    def blocks(
-        self, source: RowSource, *, engine: Engine, chunk_rows: int
-    ) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield (rows, predictions) for each chunk of the source."""
-        for where, rows in row_blocks(source, chunk_rows):
-            yield where, self.chunk(rows, engine)
 
     @property
     def n_points(self) -> int:

@@ -16,7 +16,7 @@ from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.predictor import KernelTerms, Predictor
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.answers import PREDICT_ROWS, class_labels
+from gramian.estimator.answers import class_labels, predicted_blocks
 from gramian.estimator.base import KernelEstimator, read_rows
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError, listed, quoted
@@ -48,7 +48,7 @@ class Machine:
     def values(self, source: RowSource) -> Float64Array:
         """Return the weighted values of all rows, (n, outputs)."""
         rows, predictor = self.input.over(source), bound(self.predictor, source)
-        blocks = predictor.blocks(rows, engine=self.engine, chunk_rows=PREDICT_ROWS)
+        blocks = predicted_blocks(predictor, rows, self.engine)
         return self.weight * (np.concatenate([values for _, values in blocks]) + self.intercept)
 
     def terms(self, source: RowSource, where: slice) -> Iterator[KernelTerms]:

@@ -17,7 +17,14 @@ from gramian.compression.predictor import Predictor
 from gramian.data.distributed import Cluster, Partitioned
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
-from gramian.estimator.answers import PREDICT_ROWS, finite_blocks, finite_values, in_blocks, quietly, rows_at
+from gramian.estimator.answers import (
+    finite_blocks,
+    finite_values,
+    in_blocks,
+    predicted_blocks,
+    quietly,
+    rows_at,
+)
 from gramian.estimator.summaries import Evidence
 from gramian.exact.predictor import ExactPredictor
 from gramian.kernels import Kernel
@@ -76,7 +83,7 @@ class KernelModel:
                 start += len(values)
             return
         predictor = bound(self.predictor, source)
-        for where, values in quietly(predictor.blocks(source, engine=engine, chunk_rows=PREDICT_ROWS)):
+        for where, values in quietly(predicted_blocks(predictor, source, engine)):
             values += self.intercept
             yield where, values
 
@@ -123,5 +130,5 @@ class KernelModel:
 
 def _on_one_thread(predictor: Predictor | ExactPredictor, rows: Rows) -> Array:
     """Return the predictor's values for a part of the rows."""
-    blocks = predictor.blocks(ArraySource(rows), engine=Engine(1), chunk_rows=PREDICT_ROWS)
-    return np.concatenate([values for _, values in quietly(blocks)])
+    blocks = quietly(predicted_blocks(predictor, ArraySource(rows), Engine(1)))
+    return np.concatenate([values for _, values in blocks])
