@@ -10,10 +10,10 @@ import pytest
 
 import gramian as gm
 from gramian._checkpoint import read_state, write_state
-from gramian.compression import checkpoint as module
 from gramian.compression import plan
 from gramian.data import ArraySource
 from gramian.exceptions import CheckpointWarning, InputError
+from gramian.ridge import checkpoint as module
 
 N, CHUNK = 30_000, 4096
 

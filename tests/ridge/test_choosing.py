@@ -15,7 +15,7 @@ import gramian as gm
 from gramian.exact.loo import leave_one_out
 from gramian.exceptions import InputError
 from gramian.kernels import Laplacian
-from gramian.ridge import training
+from gramian.ridge import choosing
 
 
 def waves(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -49,14 +49,14 @@ def test_the_model_is_that_of_a_fit_with_what_was_chosen():
 @pytest.mark.slow
 def test_finalists_are_judged_on_all_rows(monkeypatch):
     X, y = waves()
-    tried, fit_by_alpha = [], training.fit_by_alpha
+    tried, fit_by_alpha = [], choosing.fit_by_alpha
 
     def worse_first(parameters, rows, start):
         loss, *rest = fit_by_alpha(parameters, rows, start)
         tried.append(parameters.setup.kernel.kernel)
         return (loss if len(tried) == 2 else 1e3, *rest)
 
-    monkeypatch.setattr(training, "fit_by_alpha", worse_first)
+    monkeypatch.setattr(choosing, "fit_by_alpha", worse_first)
     m = gm.KernelRidge("auto", kernel="auto", random_state=0).fit(X, y)
     assert len(tried) == 2
     assert np.ndim(tried[0].lengthscale) != np.ndim(tried[1].lengthscale)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,7 +38,7 @@ class FitSetup:
     estimator: str
 
     @classmethod
-    def of(cls, model: Any, phases: Phases = silent) -> Self:
+    def of(cls, model: BaseEstimator, phases: Phases = silent) -> Self:
         """Return the setup of an estimator; ``phases`` is told of the phases of its fit.
 
         Raises ``InputError`` where an instance of an approximation sets what only the estimator decides.

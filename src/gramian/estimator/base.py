@@ -210,13 +210,13 @@ def required_target(estimator: BaseEstimator, y: ArrayLike) -> None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
 
 
-def read_rows(model: Any, X: RowsLike, *, reset: bool = False) -> RowSource:
+def read_rows(model: BaseEstimator, X: RowsLike, *, reset: bool = False) -> RowSource:
     """Return the rows of X, checked against those of the fit, or with ``reset`` as those of a new fit."""
     found: RowSource = model._rows(X, reset=reset)
     return found
 
 
-def read_paired_rows(model: Any, X: RowsLike) -> RowSource:
+def read_paired_rows(model: BaseEstimator, X: RowsLike) -> RowSource:
     """Return the rows of X for work that takes their kernel values with each other, and not only with Z."""
     source = read_rows(model, X)
     if not isinstance(source, StoredRows):

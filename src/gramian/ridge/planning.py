@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
@@ -44,7 +44,7 @@ class RidgeParameters:
     asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
 
     @classmethod
-    def of(cls, model: Any, phases: Phases = silent) -> Self:
+    def of(cls, model: BaseEstimator, phases: Phases = silent) -> Self:
         """Return the parameters of a ridge estimator; ``phases`` is told of the phases of its fit."""
         setup = FitSetup.of(model, phases)
         asked = automatic(setup.kernel, alpha=model.alpha)
@@ -86,7 +86,7 @@ class RidgeParameters:
         return replace(self, setup=asked.applied(self.setup), input=plain, checkpoint=None)
 
 
-def _penalty(model: Any) -> float | Float64Array:
+def _penalty(model: BaseEstimator) -> float | Float64Array:
     """Return the checked penalty of an estimator; a regressor may have one for each output."""
     if isinstance(model.alpha, str) or np.ndim(model.alpha) != 1 or is_classifier(model):
         return positive_number("alpha", model.alpha)
