@@ -83,7 +83,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Climb:
+class ClimbResult:
     """End of one run of an optimizer."""
 
     theta: Float64Array
@@ -105,7 +105,7 @@ class Interrupted(Exception):
 
 def climb(
     loss: Loss, start: Float64Array, bounds: Float64Array, settings: GPLearningSettings, n_rows: int
-) -> Climb:
+) -> ClimbResult:
     """Minimise −log p(y) from ``start`` within the bounds; the best θ that was seen is the result."""
     best, slope, seen = (FAILED, start), np.inf, 0
 
@@ -120,7 +120,7 @@ def climb(
     try:
         if settings.optimizer is not None:
             theta, value = _found(settings.optimizer(_callback(watched), start, bounds), len(start))
-            return Climb(theta, -value, slope, 0, seen, True, "")
+            return ClimbResult(theta, -value, slope, 0, seen, True, "")
         done = so.minimize(
             watched,
             start,
@@ -134,7 +134,7 @@ def climb(
     # Where all bounds are equal SciPy gives no status and no steps.
     gave_up = done.get("status") == 2 and slope <= LEAST_ROW_SLOPE * n_rows
     steps, ended = int(done.get("nit", 0)), bool(done.success or gave_up)
-    return Climb(best[1], -best[0], slope, steps, seen, ended, str(done.message))
+    return ClimbResult(best[1], -best[0], slope, steps, seen, ended, str(done.message))
 
 
 def _found(answer: Any, size: int) -> tuple[Float64Array, float]:
@@ -188,7 +188,7 @@ def learn(
     stages: list[LearningStage] = []
     starts_reached: tuple[LearningStage, ...] = ()
     iterations, interrupted = 0, False
-    ends: list[Climb] = []
+    ends: list[ClimbResult] = []
     try:
         for objective in _stages(
             hyper, source, targets, settings, prior, engine, rng, stages, judge is not None, weights
@@ -354,7 +354,9 @@ def _other_starts(
     return [start - (i + 1) * lengths for i in range(settings.n_restarts)]
 
 
-def _warn(learned: Learned, run: Climb | None, hyper: Hyperparameters, settings: GPLearningSettings) -> None:
+def _warn(
+    learned: Learned, run: ClimbResult | None, hyper: Hyperparameters, settings: GPLearningSettings
+) -> None:
     """Warn where learning did not end as it should. Noise at its lower bound is what exact targets have."""
     bare = len(hyper.own) if learned.theta[-1] < hyper.theta[-1] else -1
     told = [i for i in learned.at_bounds if i != bare]
