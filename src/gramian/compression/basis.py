@@ -139,9 +139,9 @@ def build_basis(
     """
     # Copy: landmarks may be views of the caller's rows, which the caller may change.
     points = points.astype(points.dtype if points.dtype.kind == "f" else np.float64)
-    gram = np.zeros((0, 0))
+    gram: Float64Array = np.zeros((0, 0))
     if points.shape[0]:
-        gram = kernel(points, dtype=np.float64, n_jobs=1)
+        gram = np.asarray(kernel(points, dtype=np.float64, n_jobs=1), np.float64)
         refuse_large_values(kernel, float(np.abs(gram.diagonal()).max()), np.dtype(tiles))
         gram = 0.5 * (gram + gram.T)
     scale = float(np.trace(gram))

@@ -130,7 +130,7 @@ def enough(rows: LabelledRows[Any], nbytes: int, memory_budget: int) -> bool:
 def bytes_of(rows: LabelledRows[Any]) -> int:
     """Return the bytes of rows in memory, their targets and weights."""
     block: Any = rows.rows
-    parts = [block.data, block.indices, block.indptr] if sp.issparse(block) else [block]
+    parts = [block.data, block.indices, block.indptr] if sp.issparse(rows.rows) else [block]
     return sum(int(part.nbytes) for part in (*parts, rows.targets.values, rows.weights) if part is not None)
 
 
@@ -142,7 +142,8 @@ def bytes_unread(rows: LabelledRows[Any]) -> int:
 
 def joined(*parts: LabelledRows[Any]) -> LabelledRows[Any]:
     """Return copies of labelled rows, those of a part behind those before, as CSR if some are sparse."""
-    blocks, first = [part.rows for part in parts], parts[0].targets
+    first = parts[0].targets
+    blocks: list[Any] = [part.rows for part in parts]
     rows: Any
     targets: Any
     if any(map(sp.issparse, blocks)):
