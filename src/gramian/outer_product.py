@@ -28,10 +28,9 @@ from gramian.fast.estimators import FastKernelRegressor
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import StoredRows
-from gramian.metric.differences import Group
-from gramian.metric.gradients import Predicts
+from gramian.metric.gradients import Differentiable, Group, Predicts
 from gramian.metric.input import Input
-from gramian.metric.outer_product import Differentiable, outer_product
+from gramian.metric.outer_product import outer_product
 from gramian.tables.serving import TableServer
 
 #: What a model that is not of this library is asked for, the first that it has.

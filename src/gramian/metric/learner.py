@@ -13,9 +13,9 @@ from gramian._typing import Float64Array, IntArray
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
-from gramian.metric.differences import gradient_rows
+from gramian.metric.gradients import Differentiable, column_levels, gradient_rows
 from gramian.metric.metric import Metric
-from gramian.metric.outer_product import Differentiable, column_levels, outer_product
+from gramian.metric.outer_product import outer_product
 from gramian.metric.rounds import FittedRound, MakeRoundModel, RoundSetup
 
 #: Largest number of held-out rows; training and held-out rows of a small fit that compares candidates.
