@@ -71,8 +71,8 @@ def fitted(method: str, X: np.ndarray, y: np.ndarray) -> Any:
     if method == "true":
         from gramian.data.source import ArraySource
         from gramian.engine import Engine
-        from gramian.gp.hyperparameters import Hyperparameters
         from gramian.gp.neighbours import NeighbourPosterior
+        from gramian.gp.prior import Hyperparameters
 
         known = Hyperparameters(1.0 * gm.Matern((LENGTH,) * 3, nu=1.5), NOISE**2, learn_noise=False)
         near = NeighbourPosterior.of(ArraySource(X), y[:, None], known, NEAREST, np.random.default_rng(0))

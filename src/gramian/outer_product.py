@@ -19,6 +19,7 @@ from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fit_inputs import read_rows
+from gramian.estimator.input import Input
 from gramian.estimator.sample_weights import checked_weights
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
@@ -29,7 +30,6 @@ from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import StoredRows
 from gramian.metric.gradients import Differentiable, Group, Predicts
-from gramian.metric.input import Input
 from gramian.metric.outer_product import outer_product
 from gramian.tables.serving import TableServer
 

@@ -13,8 +13,8 @@ from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
 from gramian.gp import composite
 from gramian.gp.composite import Composite, CompositeBlock, Prior, neighbour_blocks
-from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.learning import block_sizes
+from gramian.gp.prior import Hyperparameters
 
 RNG = np.random.default_rng(0)
 X = RNG.random((300, 3)) * np.array([1.0, 10.0, 0.1])

@@ -16,8 +16,7 @@ from gramian.compression.storage import operator_of
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError
-from gramian.gp.gradient import gradient
-from gramian.gp.likelihood import MarginalLikelihood, Observations, evidence
+from gramian.gp.likelihood import MarginalLikelihood, Observations, evidence, gradient
 from gramian.gp.prior import with_kernel
 from gramian.kernels import Cauchy, Gaussian, Laplacian, Linear, Matern, Polynomial
 from gramian.kernels.gradient import contracted_diagonal, log_parameters, with_log_parameters

@@ -15,15 +15,13 @@ import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.explanation.machines import machines_of
-from gramian.gp import choice, conditional, nearest
+from gramian.gp import choice, composite, neighbours
 from gramian.gp.calibration import BandCheck
 from gramian.gp.choice import Chosen, choose_posterior, clearly_better, leave_one_out_judge
-from gramian.gp.composite import CompositeBlock, Prior
-from gramian.gp.conditional import conditional_rows
-from gramian.gp.hyperparameters import Hyperparameters
-from gramian.gp.nearest import NearestRows
-from gramian.gp.neighbours import NeighbourPosterior
-from gramian.gp.sizes import takes_neighbours
+from gramian.gp.composite import Composite, CompositeBlock, Prior, conditional_rows
+from gramian.gp.neighbours import NearestRows, NeighbourPosterior
+from gramian.gp.plan import neighbour_bytes, takes_neighbours
+from gramian.gp.prior import Hyperparameters
 from gramian.kernels import Cauchy
 from gramian.kernels.gradient import contract
 from gramian.kernels.stacks import stacked_contraction, stacked_grams
@@ -105,7 +103,7 @@ def test_all_rows_as_neighbours_are_the_exact_posterior():
 
 
 def test_the_search_finds_most_neighbours_and_the_same_for_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(nearest, "SEARCHED_ROWS", 640)
+    monkeypatch.setattr(neighbours, "SEARCHED_ROWS", 640)
     points = np.random.default_rng(1).random((6_000, 4))
     near = NearestRows.of(points, np.random.default_rng(0))
     assert near.partition.n_blocks == 47
@@ -286,11 +284,11 @@ def test_neighbours_are_refused_where_they_cannot_be():
     with pytest.raises(gm.InputError, match="approximation='neighbours' needs a kernel with lengthscales"):
         gm.GaussianProcessRegressor(function, approximation="neighbours").fit(X, Y)
     hyper = Hyperparameters(KERNELS["features"], 0.1)
-    wide = as_source(np.broadcast_to(np.ones(1), (20_000, 300)))
+    needed = neighbour_bytes(20_000, 300, 1, 1)
     with pytest.raises(gm.BudgetError, match=r"too small for approximation='neighbours'.*20000 dense rows"):
-        takes_neighbours("neighbours", wide, hyper, 100_000_000, 1)
-    assert not takes_neighbours("auto", wide, hyper, 100_000_000, 1)
-    assert takes_neighbours("auto", wide, hyper, 1_000_000_000, 1)
+        takes_neighbours("neighbours", 20_000, hyper, needed, 100_000_000)
+    assert not takes_neighbours("auto", 20_000, hyper, needed, 100_000_000)
+    assert takes_neighbours("auto", 20_000, hyper, needed, 1_000_000_000)
     with pytest.raises(gm.InputError, match="calibration='yes' is unknown"):
         gm.GaussianProcessRegressor(calibration="yes").fit(X, Y)
 
@@ -316,16 +314,17 @@ def test_contractions_of_stacks_are_those_of_each_set():
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_density_of_rows_given_their_neighbours_and_its_gradient(name, monkeypatch):
-    monkeypatch.setattr(conditional, "CONDITIONAL_ROWS", 40)
-    monkeypatch.setattr(conditional, "CONDITIONAL_NEIGHBOURS", 9)
+    monkeypatch.setattr(composite, "CONDITIONAL_ROWS", 40)
+    monkeypatch.setattr(composite, "CONDITIONAL_NEIGHBOURS", 9)
     hyper = Hyperparameters(KERNELS[name], 0.05)
     theta = hyper.theta
     prior = Prior(theta - 0.3, np.full(len(theta), 1.5))
     sample = CompositeBlock(X[50:90], Y[50:90])
-    made = conditional_rows(as_source(X), Y, sample, hyper, prior, ENGINE, np.random.default_rng(1))
-    assert (made.n_rows, made.rows.shape) == (40, (40, 10, 3))
+    near = conditional_rows(as_source(X), Y, hyper, ENGINE, np.random.default_rng(1))
+    made = Composite([sample], hyper, prior, ENGINE, near)
+    assert (made.n_rows, near.rows.shape) == (40, (40, 10, 3))
     total = -0.5 * len(theta) * (0.3 / 1.5) ** 2 + whole_density(hyper, sample)
-    for rows, targets in zip(made.rows, made.targets, strict=True):
+    for rows, targets in zip(near.rows, near.targets, strict=True):
         m, v = expected(hyper.kernel, 0.05, rows[:-1], targets[:-1], rows[-1])
         total += norm.logpdf(targets[-1], m, np.sqrt(v)).sum()
         number = np.argmin(np.square(X - rows[-1]).sum(axis=1))

@@ -23,6 +23,7 @@ class AsksForFit(Protocol):
 
     approximation: object
     random_state: RandomState
+    standardize: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,7 @@ class FitSetup:
 
     ``approximation`` is what the user gave: a name, an unfitted instance, ``Exact(...)`` or a frozen one.
     ``estimator`` is the name of the estimator's class, for errors. ``phases`` is told of the phases of the
-    fit.
+    fit. ``standardize`` and ``metric`` are the parameters of these names.
     """
 
     kernel: KernelParameters
@@ -40,6 +41,8 @@ class FitSetup:
     random_state: Any
     estimator: str
     phases: Phases = silent
+    standardize: bool = False
+    metric: Any = None
 
     @classmethod
     def of(cls, model: AsksForFit, phases: Phases = silent) -> Self:
@@ -57,12 +60,19 @@ class FitSetup:
             model.random_state,
             type(model).__name__,
             phases,
+            model.standardize,
+            getattr(model, "metric", None),
         )
 
     @property
     def automatic(self) -> bool:
         """Whether the approximation is left to the plan."""
         return isinstance(self.approximation, str) and self.approximation == "auto"
+
+    @property
+    def learns_metric(self) -> bool:
+        """Whether a metric is to be learned."""
+        return self.metric is not None and not hasattr(self.metric, "n_features")
 
     @property
     def frozen(self) -> bool:

@@ -16,10 +16,10 @@ from gramian.estimator.answers import PREDICT_ROWS
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.gp.calibration import BandCheck
 from gramian.gp.composite import block_likelihood, block_of
-from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.neighbours import NeighbourPosterior
+from gramian.gp.plan import FEWEST
 from gramian.gp.posterior import Posterior
-from gramian.gp.sizes import FEWEST
+from gramian.gp.prior import Hyperparameters
 
 #: Most neighbours that are tried: from the fewest on twice as many, while the loss falls. By hand.
 MOST = 512

@@ -22,6 +22,7 @@ from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.conformal import share
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.input import INPUT, Input, feature_importances_
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.progress import shown_phases
@@ -29,13 +30,11 @@ from gramian.estimator.sample_weights import checked_weights
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.gp.objective import LikelihoodObjective
+from gramian.gp.likelihood import LikelihoodObjective
 from gramian.gp.parameters import DEFAULT_NOISE, ProcessParameters
-from gramian.gp.paths import Paths
-from gramian.gp.posterior import joint_draws
+from gramian.gp.posterior import Paths, joint_draws
 from gramian.gp.training import fit_process, mean_of, moments_of, plan_process, prior_covariance
-from gramian.metric.input import INPUT, Input, feature_importances_
-from gramian.metric.summary import with_metric
+from gramian.metric.input import with_metric
 
 
 @dataclass(eq=False, repr=False)

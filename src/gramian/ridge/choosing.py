@@ -14,7 +14,7 @@ from gramian._typing import Float64Array
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.repeats import without_copies
 from gramian.estimator.targets import NumberTargets
-from gramian.metric.rounds import without_exact
+from gramian.metric.learner import without_exact
 from gramian.ridge.far_targets import warn_of_far_targets
 from gramian.ridge.kernel_sums import KernelSums
 from gramian.ridge.model import KernelModel, RidgeModel
@@ -39,7 +39,7 @@ def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> RidgeMode
     parameters.check_outputs(rows.n_outputs)
     if not parameters.intercept and isinstance(rows.targets, NumberTargets):
         warn_of_far_targets(rows.targets)
-    if rows.n >= LEAST_ROWS and (asked or parameters.input.learns):
+    if rows.n >= LEAST_ROWS and (asked or parameters.setup.learns_metric):
         rows = without_copies(rows, parameters.setup.resources.memory_bytes, means=True)[0]
     if "alpha" in asked:
         rows, usual = searchable(rows)

@@ -17,8 +17,6 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.exact.exact import Exact
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
-from gramian.metric.input import InputParameters
-from gramian.metric.rounds import RoundSetup
 from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
 
 
@@ -27,7 +25,6 @@ class AsksForRidge(AsksForFit, Protocol):
 
     alpha: Any
     metric: object
-    standardize: bool
     fit_intercept: bool
     checkpoint: str | Path | None
 
@@ -37,7 +34,6 @@ class RidgeParameters:
     """Minimise Σ w_i (y_i − f(x_i) − b)² + alpha ‖f‖². Without ``intercept`` b is 0."""
 
     setup: FitSetup
-    input: InputParameters
     alpha: float | Float64Array  #: one penalty, or one for each output
     intercept: bool
     checkpoint: Path | None = None  #: folder for unfinished work
@@ -49,10 +45,8 @@ class RidgeParameters:
         setup = FitSetup.of(model, phases)
         asked = automatic(setup.kernel, alpha=model.alpha)
         setup = usual_setup(setup, asked, metric=model.metric, checkpoint=model.checkpoint)
-        scaling = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)
         return cls(
             setup,
-            replace(scaling, each_feature="kernel" in asked),
             USUAL_PENALTY if "alpha" in asked else _penalty(model),
             bool(model.fit_intercept),
             None if model.checkpoint is None else Path(model.checkpoint),
@@ -84,11 +78,6 @@ class RidgeParameters:
     def with_kernel(self, kernel: Kernel) -> Self:
         """Return the parameters with another kernel."""
         return replace(self, setup=replace(self.setup, kernel=KernelParameters(kernel)))
-
-    def of_round(self, asked: RoundSetup) -> Self:
-        """Return the parameters of a round of learning a metric, whose rows are ready for the kernel."""
-        plain = InputParameters(self.setup.kernel)
-        return replace(self, setup=asked.applied(self.setup), input=plain, checkpoint=None)
 
 
 def _penalty(model: AsksForRidge) -> float | Float64Array:

@@ -26,7 +26,7 @@ from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
-from gramian.metric.input import planned_input
+from gramian.metric.input import planned_source
 from gramian.ridge.parameters import RidgeParameters
 
 #: Rows for which a stream's precision is chosen: nobody knows how many will come.
@@ -103,7 +103,7 @@ def plan_exact(
 
 def plan_ridge(parameters: RidgeParameters, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of a ridge fit to rows: of the exact system, or of the approximation."""
-    source = planned_input(parameters.input, parameters.setup, source).over(source)
+    source = planned_source(parameters.setup, source)
     exact = parameters.exact
     if exact is not None:
         return plan_exact(parameters, source, n_outputs, exact)[0]

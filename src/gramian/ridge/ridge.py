@@ -15,10 +15,10 @@ from gramian.data.distributed import cluster_of, is_elsewhere
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import own_target
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.input import INPUT
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.progress import shown_phases
-from gramian.metric.input import INPUT
 from gramian.ridge.choosing import CHOSEN, fit_ridge
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.parameters import RidgeParameters

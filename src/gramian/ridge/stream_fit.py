@@ -13,9 +13,9 @@ from gramian.compression.costs import Workload
 from gramian.compression.ridge_sums import RidgeSums
 from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.estimator.input import Input
 from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import InputError
-from gramian.metric.input import Input
 from gramian.ridge.growth import Territory, growable, growing_sizes
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_sums

@@ -11,10 +11,10 @@ from gramian.approximations.frozen import frozen_map
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
 from gramian.data.source import as_source
+from gramian.estimator.input import Input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.summaries import Evidence
-from gramian.metric.input import Input, planned_input
-from gramian.metric.summary import with_metric
+from gramian.metric.input import planned_source, with_metric
 from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_sums
@@ -192,5 +192,5 @@ def _check_first(parameters: RidgeParameters, rows: Waiting, *, grow: bool) -> N
     if grow and not isinstance(parameters.setup.approximation, str):
         _begin_with(parameters.planning(), rows, grow=grow)
     asked, source = parameters.planning(), as_source(rows.rows)
-    source = planned_input(asked.input, asked.setup, source).over(source)
+    source = planned_source(asked.setup, source)
     plan_sums(asked.setup, source, rows.labelled.n_outputs, asked.least, stream=True)

@@ -13,15 +13,17 @@ import numpy as np
 
 from gramian._checkpoint import checkpoint_folder
 from gramian._random import as_generator
+from gramian.approximations.setup import FitSetup
 from gramian.compression.checkpoint import SumsCheckpoint
 from gramian.compression.training import train_ridge
 from gramian.data.distributed import Partitioned
+from gramian.estimator.input import Input, scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.exact.exact import Exact
 from gramian.exact.ridge import train_exact
 from gramian.exceptions import InputError
-from gramian.metric.input import Input, learned_input
-from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly
+from gramian.metric.input import learned_input
+from gramian.metric.learner import FittedRound, compares_exactly
 from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_exact, plan_sums
@@ -30,8 +32,13 @@ from gramian.solvers.krylov import Progress
 
 def ridge_input(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Input:
     """Return the scaler and the metric that a ridge estimator asks for, learned from the rows of a fit."""
-    models = partial(_ridge_round, parameters)
-    return learned_input(parameters.input, parameters.setup, rows, models)
+    setup = parameters.setup
+    if setup.metric is not None:
+        return learned_input(setup, rows, partial(ridge_round, parameters))
+    source, quiet = rows.source, "kernel" in parameters.asked  # a lengthscale is chosen for each feature
+    return scaled_input(
+        setup.kernel, setup.standardize, source, rows.weights, frozen=setup.frozen, quiet=quiet
+    )
 
 
 def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
@@ -63,21 +70,14 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     return KernelModel(fit.predictor, kernel, fit.intercept, fit.solution, fit.plan, fit.rank)
 
 
-def _ridge_round(parameters: RidgeParameters, asked: RoundSetup) -> RoundModel:
-    """Return what a round fits: this model, or the exact system where that is quickest."""
-    found = parameters.of_round(asked)
-    if asked.quick and compares_exactly(parameters.setup.resources.memory_bytes):
-        found = replace(found, setup=replace(found.setup, approximation="exact"))
-    return ridge_round(found)
-
-
-def ridge_round(parameters: RidgeParameters) -> RoundModel:
-    """Return the ridge model with these parameters as what a round of a metric fits."""
-
-    def fit(rows: LabelledRows[Any]) -> FittedRound:
-        return train(parameters, rows).of_round(parameters.setup.resources.engine)
-
-    return RoundModel(fit)
+def ridge_round(
+    parameters: RidgeParameters, rows: LabelledRows[Any], setup: FitSetup, before: object, quick: bool
+) -> FittedRound:
+    """Return what a round of a metric fits: this model, or the exact system where that is quickest."""
+    if quick and compares_exactly(parameters.setup):
+        setup = replace(setup, approximation="exact")
+    trained = train(replace(parameters, setup=setup, checkpoint=None), rows)
+    return trained.of_round(setup.resources.engine)
 
 
 def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Exact) -> KernelModel:

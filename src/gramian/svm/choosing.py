@@ -18,11 +18,13 @@ import numpy as np
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.compression.ridge_sums import SlicedTargets
+from gramian.estimator.input import Input, scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.input import learned_input
+from gramian.metric.learner import squared_errors
 from gramian.selection.automatic import chosen_kernel, refuse_far_rows, searchable
 from gramian.selection.kernel_choice import LEAST_ROWS, KernelChoice
 from gramian.selection.penalties import CLOSE, fold_numbers, mean_diagonal, penalty_grid
@@ -50,13 +52,22 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters, problem: P
     """Return the fit to labelled rows, with what the parameters leave to the rows."""
     began, asked = time.perf_counter(), parameters.asked
     refuse_far_rows(rows, asked)
-    if rows.n >= LEAST_ROWS and (asked or parameters.input.learns):
+    if rows.n >= LEAST_ROWS and (asked or parameters.setup.learns_metric):
         rows = without_copies(rows, parameters.setup.resources.memory_bytes)[0]
     if "C" in asked:
         rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)
-    make_round = partial(newton_round, parameters, problem)
-    found = learned_input(parameters.input, parameters.setup, rows, make_round)
+    setup, found = parameters.setup, Input()
+    if setup.metric is None:
+        source, quiet = rows.source, "kernel" in asked  # a lengthscale is chosen for each feature
+        found = scaled_input(
+            setup.kernel, setup.standardize, source, rows.weights, frozen=setup.frozen, quiet=quiet
+        )
+    else:
+        fit_round, losses = partial(newton_round, parameters, problem), problem.losses
+        if problem.numbers:
+            losses = squared_errors
+        found = learned_input(setup, rows, fit_round, losses=losses, bounded=problem.numbers)
     rows = found.prepared(rows)
     if not asked:
         seconds = {"metric": time.perf_counter() - began} if found.rounds else {}

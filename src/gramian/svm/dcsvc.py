@@ -18,6 +18,7 @@ from gramian.compression.expansion import class_pairs
 from gramian.estimator.answers import PREDICT_ROWS, decision_values, in_blocks
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.input import Input
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
 from gramian.estimator.overflow_checks import finite_values, quietly, rows_at
@@ -25,7 +26,6 @@ from gramian.estimator.progress import shown_bar
 from gramian.estimator.summaries import MOST_CLASSES, Evidence
 from gramian.exceptions import listed
 from gramian.kernels.precomputed import bound
-from gramian.metric.input import Input
 from gramian.summary import short
 from gramian.svm.dcsvc_training import DCSVCParameters, fit_dcsvc
 

@@ -28,7 +28,6 @@ from gramian.exact.penalties import IterativeTrials, PenaltyTrials
 from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
-from gramian.metric.input import InputParameters
 from gramian.metric.metric import Metric
 from gramian.ridge.choosing import fit_ridge
 from gramian.ridge.model import KernelModel
@@ -80,8 +79,8 @@ class ModelFactory:
         """Return the parameters of a fit; ``metric`` replaces that of the point."""
         kernel = KernelParameters(_kernel_of(self.point))
         setup = FitSetup(kernel, approximation, self.resources, self.seed, "KernelRidge", self.phases)
-        asked = InputParameters(kernel, metric=self.point.metric if metric is None else metric)
-        return RidgeParameters(setup, asked, self.point.alpha, intercept=True)
+        setup = replace(setup, metric=self.point.metric if metric is None else metric)
+        return RidgeParameters(setup, self.point.alpha, intercept=True)
 
     @property
     def classifies(self) -> bool:
