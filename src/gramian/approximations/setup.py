@@ -48,11 +48,17 @@ class FitSetup:
     def of(cls, model: AsksForFit, phases: Phases = silent) -> Self:
         """Return the setup of an estimator that has these parameters.
 
-        Raises ``InputError`` where an instance of an approximation sets what only the estimator decides.
+        Raises ``InputError`` where an instance of an approximation sets what only the estimator decides, or
+        rows would be scaled anew for landmarks that are fixed.
         """
         if isinstance(model.approximation, Approximation):
             outer = {name: getattr(model, name) for name in OUTER}
             _refuse_ignored(type(model).__name__, outer, model.approximation)
+        if model.standardize and isinstance(model.approximation, FrozenEstimator):
+            raise InputError(
+                "standardize=True would scale the rows anew for landmarks that are fixed by "
+                "FrozenEstimator. Scale the rows first, for both."
+            )
         return cls(
             KernelParameters.given(model),
             model.approximation,

@@ -60,34 +60,26 @@ def scaled_input(
     source: RowSource,
     weights: Array | None = None,
     *,
-    frozen: bool = False,
     quiet: bool = False,
 ) -> Input:
     """Return the input of a fit without a metric: the scaler of its rows, where one is asked for.
 
-    Else warn of columns of very different scales, unless ``frozen`` landmarks fix them or the fit is
-    ``quiet``, as one that looks for a lengthscale for each feature is.
+    Else warn of columns of very different scales, unless the fit is ``quiet``: it looks for a lengthscale for
+    each feature, or its landmarks are fixed.
     """
     if standardize:
-        return Input(scaler_of(kernel, source, weights, frozen=frozen))
-    if not (frozen or quiet):
+        return Input(scaler_of(kernel, source, weights))
+    if not quiet:
         warn_of_scales(source, kernel.resolve(source.shape[1]), weights)
     return Input()
 
 
-def scaler_of(
-    kernel: KernelParameters, source: RowSource, weights: Array | None = None, *, frozen: bool = False
-) -> Scaler:
-    """Return the scaler of the rows; raise where the rows, or ``frozen`` landmarks, are not to be scaled."""
+def scaler_of(kernel: KernelParameters, source: RowSource, weights: Array | None = None) -> Scaler:
+    """Return the scaler of the rows; raise for a matrix of kernel values."""
     if kernel.precomputed:
         raise InputError(
             "standardize=True scales the columns of rows; with kernel='precomputed' X has kernel "
             "values. Scale the rows before their kernel values are computed."
-        )
-    if frozen:
-        raise InputError(
-            "standardize=True would scale the rows anew for landmarks that are fixed by "
-            "FrozenEstimator. Scale the rows first, for both."
         )
     return Scaler.of(moments(source, weights))
 

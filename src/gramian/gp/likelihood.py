@@ -83,7 +83,6 @@ class MarginalLikelihood:
     noise: float
     factor: PathFactor  #: factor of S
     beta: tuple[Float64Array, ...]  #: S⁻¹FᵀΛ⁻¹y, the weights' posterior mean, one (r, outputs) array per node
-    excess: float  #: mean of D, the prior variance that the features do not represent
 
 
 def evidence(features: FeatureMap, noise: float, data: Observations) -> MarginalLikelihood:
@@ -95,31 +94,29 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Marginal
     outputs = data.targets.shape[1]
     forest = features.forest
     sums = NodeSums.zeros_of(forest, outputs)
-    logdet = square = left = 0.0
+    logdet = square = 0.0
 
-    def work(numbers: IntArray, unit: Unit, X: Rows, F: FloatArray) -> tuple[UnitSums, float, float, float]:
+    def work(numbers: IntArray, unit: Unit, X: Rows, F: FloatArray) -> tuple[UnitSums, float, float]:
         wide = np.asarray(F, np.float64)
-        left = residual_diagonal(features.kernel, X, wide)
-        total = left + data.noise(noise, numbers)
+        total = residual_diagonal(features.kernel, X, wide) + data.noise(noise, numbers)
         scale = 1.0 / np.sqrt(total)[:, None]
         Y = data.targets[numbers] * scale
         parts = unit_products(forest, unit, wide * scale, Y)
-        return parts, float(np.log(total).sum()), float(np.vdot(Y, Y)), float(left.sum())
+        return parts, float(np.log(total).sum()), float(np.vdot(Y, Y))
 
     done = map_source(features, data.source, work, chunk_rows=data.chunk_rows, engine=data.engine)
     with closing(done) as units:
-        for parts, own_logdet, own_square, own_left in units:
+        for parts, own_logdet, own_square in units:
             add_unit(sums, parts)
             logdet += own_logdet
             square += own_square
-            left += own_left
     factor = ArrowheadFactor(forest, sums, 1.0, data.engine)
     beta = factor.solve([s.rhs for s in sums])
     explained = sum(float(np.vdot(s.rhs, b)) for s, b in zip(sums, beta, strict=True))
     n = data.source.shape[0]
     constant = factor.logdet + logdet + n * np.log(2.0 * np.pi)
     value = -0.5 * (square - explained + outputs * constant)
-    return MarginalLikelihood(value, features, noise, PathFactor.of(factor), tuple(beta), left / n)
+    return MarginalLikelihood(value, features, noise, PathFactor.of(factor), tuple(beta))
 
 
 def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool = True) -> Float64Array:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gramian._random import as_generator
-from gramian._typing import Float64Array
+from gramian._typing import Float64Array, IntArray
 from gramian.approximations.setup import FitSetup
 from gramian.compression.costs import Resources, Workload
 from gramian.compression.plan import Plan
@@ -41,7 +41,7 @@ from gramian.gp.choice import (
     warn_where_views_differ,
 )
 from gramian.gp.learning import Learned, learn, learn_all
-from gramian.gp.likelihood import LikelihoodObjective, Observations
+from gramian.gp.likelihood import LikelihoodObjective, MarginalLikelihood, Observations
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.parameters import ProcessParameters, counted_rows, normalise, start_kernel
 from gramian.gp.plan import CHECKED_ROWS, FEWEST, MEAN_SOLVE, TILES, ProcessPlan, plan_bases, plan_fit
@@ -105,8 +105,7 @@ def fit_process(rows: LabelledRows[NumberTargets], parameters: ProcessParameters
     rows = replace(rows, targets=NumberTargets(targets, rows.n), weights=weights)
     setup = parameters.setup
     if setup.metric is None:
-        source, frozen = rows.source, setup.frozen
-        found = scaled_input(setup.kernel, setup.standardize, source, weights, frozen=frozen, quiet=True)
+        found = scaled_input(setup.kernel, setup.standardize, rows.source, weights, quiet=True)
     else:
         found = learned_input(setup, rows, partial(process_round, parameters), own_bandwidth=True)
     trained = train(found.prepared(rows), parameters)
@@ -137,41 +136,53 @@ def train(
         held = replace(rows.read(out), weights=None if counts is None else counts[out])
     learning = _learned(plan, known, rng)
     hyper = plan.start if learning is None else plan.start.at(learning.theta)
-    chosen, calibration = Chosen(plan.exact_mean, 0, {}), None
+    chosen, bands = Chosen(plan.exact_mean, 0, {}), None
     if plan.held_out:
         setup.phases("choice on held-out rows")
-        chosen, calibration = _chosen(plan, known, held, hyper, rng)
+        chosen, bands = _chosen(plan, known, held, hyper, rng)
     setup.phases("posterior")
     objective, sizes = _likelihood(plan, rows, hyper, rng)
     found = objective.found()
-    posterior = Posterior(found.features, found.factor, found.beta)
-    mean = _exact_mean(plan, rows, hyper, rng) if chosen.exact else None
-    near = None
-    if chosen.neighbours:
-        near = _near(rows, hyper, chosen.neighbours, rng)
-        few = rng.permutation(out)[:NARROWING_ROWS]
-        near = near.narrowed(rows.source.take(few), plan.engine, without=few)
-        if mean is None:
-            some, _ = sample_rows(rows.source, VIEWED_ROWS, rng)
-            mixed = rng.permutation(np.asarray(dense(some), np.float64))
-            warn_where_views_differ(near, posterior, mixed, plan.engine)
-        if calibration is None:
-            source = rows.source.take(out)
-            calibration = near_check(near, source, rows.numbers[out], plan.engine, out, held.weights)
-    if calibration is None:
+    posterior = _posterior(plan, rows, found, chosen, hyper, out, rng)
+    if bands is None and posterior.near is not None:
+        bands = near_check(posterior.near, held.rows, held.numbers, plan.engine, out, held.weights)
+    elif bands is None:
         some, numbers = sample_rows(rows.source, CHECKED_ROWS, rng)
         own = None if rows.weights is None else rows.weights[numbers]
-        calibration = leave_one_out(found, some, rows.numbers[numbers], plan.engine, own)
-        calibration = replace(calibration, weights=None if counts is None else counts[numbers])
+        bands = leave_one_out(found, some, rows.numbers[numbers], plan.engine, own)
+        bands = replace(bands, weights=None if counts is None else counts[numbers])
     if parameters.calibrated:
-        calibration = calibration.scaled()
+        bands = bands.scaled()
     if learning is not None and check:
         spread = normalise(rows.numbers, True, counts)[2]
-        _warn_if_unexplained(calibration, float(spread @ spread), hyper, parameters.restarts)
+        _warn_if_unexplained(bands, float(spread @ spread), hyper, parameters.restarts)
     if chosen.losses:
         sizes = replace(sizes, reason=f"{sizes.reason}; {chosen.reason}")
-    posterior = replace(posterior, mean=mean, near=near)
-    return TrainedProcess(objective, posterior, found.value, learning, calibration, sizes)
+    return TrainedProcess(objective, posterior, found.value, learning, bands, sizes)
+
+
+def _posterior(
+    plan: ProcessPlan,
+    rows: LabelledRows[Any],
+    found: MarginalLikelihood,
+    chosen: Chosen,
+    hyper: Hyperparameters,
+    out: IntArray,
+    rng: np.random.Generator,
+) -> Posterior:
+    """Return the chosen posterior given all rows; those of the numbers ``out`` were held out of learning."""
+    nested = Posterior(found.features, found.factor, found.beta)
+    mean = _exact_mean(plan, rows, hyper, rng) if chosen.exact else None
+    if not chosen.neighbours:
+        return replace(nested, mean=mean)
+    near = _near(rows, hyper, chosen.neighbours, rng)
+    few = rng.permutation(out)[:NARROWING_ROWS]
+    near = near.narrowed(rows.source.take(few), plan.engine, without=few)
+    if mean is None:
+        some, _ = sample_rows(rows.source, VIEWED_ROWS, rng)
+        mixed = rng.permutation(np.asarray(dense(some), np.float64))
+        warn_where_views_differ(near, nested, mixed, plan.engine)
+    return replace(nested, mean=mean, near=near)
 
 
 def _learned(plan: ProcessPlan, rows: LabelledRows[Any], rng: np.random.Generator) -> Learned | None:
@@ -232,8 +243,8 @@ def _exact_mean(
     use, kernel, noise = plan.parameters.setup.resources, hyper.kernel, hyper.noise
     resources = Resources(TILES, use.engine.n_threads, use.memory_bytes)
     sizes = exact_plan(Workload.of(rows.source, rows.n_outputs), MEAN_SOLVE, resources)
-    settings = {"intercept": False, "engine": use.engine, "rng": rng}
-    return train_exact(rows, kernel, noise, MEAN_SOLVE, sizes, **settings).predictor
+    fit = train_exact(rows, kernel, noise, MEAN_SOLVE, sizes, intercept=False, engine=use.engine, rng=rng)
+    return fit.predictor
 
 
 def _likelihood(

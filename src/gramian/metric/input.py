@@ -64,7 +64,7 @@ def learned_input(
     ``losses`` and ``bounded`` are those of :class:`EstimatorLearner`.
     """
     source = rows.source
-    scaler = scaler_of(setup.kernel, source, rows.weights, frozen=setup.frozen) if setup.standardize else None
+    scaler = scaler_of(setup.kernel, source, rows.weights) if setup.standardize else None
     chosen = _checked_metric(setup, source.shape[1])
     if isinstance(chosen, Metric):
         return Input(scaler, chosen)
@@ -109,7 +109,7 @@ def planned_source(setup: FitSetup, source: RowSource) -> RowSource:
     """Return rows as the kernel of a fit would take them, to plan its sizes by; no metric is learned."""
     if setup.standardize:
         numbers = np.unique(np.linspace(0, source.shape[0] - 1, SCALED_ROWS).astype(np.intp))
-        source = map_rows(source, scaler_of(setup.kernel, SubsetRows(source, numbers), frozen=setup.frozen))
+        source = map_rows(source, scaler_of(setup.kernel, SubsetRows(source, numbers)))
     if setup.metric is None:
         return source
     chosen = _checked_metric(setup, source.shape[1])

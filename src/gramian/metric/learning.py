@@ -188,7 +188,9 @@ def learn_metric(
 ) -> tuple[Metric, tuple[Round, ...]]:
     r"""Return the best metric of some rounds, and the rounds.
 
-    They are fit → outer product of gradients → metric → refit.     Round 0 is the fit under ``start``. Every
+    They are fit → outer product of gradients → metric → refit.
+
+    Round 0 is the fit under ``start``. Every
     later one takes M of the model so far, forms the metric of each power
     (:func:`~gramian.metric.metric.metric_of`), compares them by ``learner.screen``, climbs to the best
     bandwidth where that is free, and fits. Then the error on held-out rows decides:

@@ -207,8 +207,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             sample = sample.relative() if alphas is None else sample
             self._check_refine(setup.kernel, source)
             own = "kernel" in asked or self.refine == REFINE[1]
-            asked_scale = setup.kernel, setup.standardize, sample.source, sample.weights
-            found = scaled_input(*asked_scale, frozen=setup.frozen, quiet=own)
+            own = own or setup.frozen
+            found = scaled_input(setup.kernel, self.standardize, sample.source, sample.weights, quiet=own)
             sample = found.prepared(sample)
             setup = replace(setup, kernel=setup.kernel.settled(sample.source, sample.weights))
             rng = as_generator(self.random_state)

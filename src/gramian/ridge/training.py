@@ -35,10 +35,8 @@ def ridge_input(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Input:
     setup = parameters.setup
     if setup.metric is not None:
         return learned_input(setup, rows, partial(ridge_round, parameters))
-    source, quiet = rows.source, "kernel" in parameters.asked  # a lengthscale is chosen for each feature
-    return scaled_input(
-        setup.kernel, setup.standardize, source, rows.weights, frozen=setup.frozen, quiet=quiet
-    )
+    quiet = setup.frozen or "kernel" in parameters.asked  # "auto" looks for a lengthscale for each feature
+    return scaled_input(setup.kernel, setup.standardize, rows.source, rows.weights, quiet=quiet)
 
 
 def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:

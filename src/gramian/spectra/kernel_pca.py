@@ -150,7 +150,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             tol = positive_number("tol", self.tol)
             self._check_inverse(source)
             setup = FitSetup.of(self, phases)
-            found = scaled_input(setup.kernel, self.standardize, source, frozen=setup.frozen)
+            found = scaled_input(setup.kernel, self.standardize, source, quiet=setup.frozen)
             rows = found.over(source)
             train = _exact_model if _wants_exact(setup, source.shape[0]) else _features_model
             values, model = train(setup, rows, count, tol)

@@ -18,7 +18,7 @@ import numpy as np
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.compression.ridge_sums import SlicedTargets
-from gramian.estimator.input import Input, scaled_input
+from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
@@ -57,17 +57,14 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters, problem: P
     if "C" in asked:
         rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)
-    setup, found = parameters.setup, Input()
+    setup = parameters.setup
     if setup.metric is None:
-        source, quiet = rows.source, "kernel" in asked  # a lengthscale is chosen for each feature
-        found = scaled_input(
-            setup.kernel, setup.standardize, source, rows.weights, frozen=setup.frozen, quiet=quiet
-        )
+        quiet = setup.frozen or "kernel" in asked  # "auto" looks for a lengthscale for each feature
+        found = scaled_input(setup.kernel, setup.standardize, rows.source, rows.weights, quiet=quiet)
     else:
-        fit_round, losses = partial(newton_round, parameters, problem), problem.losses
-        if problem.numbers:
-            losses = squared_errors
-        found = learned_input(setup, rows, fit_round, losses=losses, bounded=problem.numbers)
+        fit_round, bounded = partial(newton_round, parameters, problem), problem.numbers
+        losses = squared_errors if bounded else problem.losses
+        found = learned_input(setup, rows, fit_round, losses=losses, bounded=bounded)
     rows = found.prepared(rows)
     if not asked:
         seconds = {"metric": time.perf_counter() - began} if found.rounds else {}
