@@ -200,8 +200,9 @@ def learn(
             if runs[-1].interrupted:
                 break
         stopped = runs[-1].interrupted
-        unknown = judge is None or stopped
-        scores = [np.nan if judge is None or stopped else judge(hyper.at(one.theta)) for one in runs]
+        scores = [np.nan] * len(runs)
+        if judge is not None and not stopped:
+            scores = [judge(hyper.at(one.theta)) for one in runs]
         reached = tuple(
             LearningStage(
                 *(objective.n_rows, objective.n_blocks, one.theta, one.value),
@@ -209,7 +210,7 @@ def learn(
             )
             for one, loss in zip(runs, scores, strict=True)
         )
-        number = int(np.argmin([-one.value for one in runs] if unknown else scores))
+        number = int(np.argmin([-one.value for one in runs] if np.isnan(scores[0]) else scores))
         ends.append(runs[-1] if stopped else runs[number])
         starts_reached = starts_reached or reached
         iterations += sum(one.iterations for one in runs)
@@ -296,7 +297,10 @@ def _stages(
     random_rows = _sample_rows(wanted)
     order = rng.permutation(rng.choice(rows.n, random_rows, replace=False))
     few = sample = block_of(source, targets, np.sort(order), weights)
-    objective = Composite([sample], hyper, _prior(hyper, weak=parameters.named), engine)
+    # The parameters of a named kernel have a prior about the start, the rest has none.
+    deviation = np.full(len(hyper.theta), np.inf)
+    deviation[: len(hyper.own) if parameters.named else 0] = SPREAD
+    objective = Composite([sample], hyper, Prior(hyper.theta, deviation), engine)
     if random_rows > FIRST_ROWS:
         few = block_of(source, targets, np.sort(order[:FIRST_ROWS]), weights)
         yield replace(objective, blocks=[few])
@@ -319,15 +323,6 @@ def _best(stages: list[LearningStage]) -> int:
     """Return the number of the stage that predicts left-out rows best, or of the last if none was asked."""
     losses = [stage.loss for stage in stages]
     return len(stages) - 1 if np.isnan(losses[-1]) else int(np.argmin(losses))
-
-
-def _prior(hyper: Hyperparameters, *, weak: bool) -> Prior:
-    """Return the prior of θ: about the start for the parameters of a named kernel, none for the rest."""
-    theta = hyper.theta
-    deviation = np.full(len(theta), np.inf)
-    if weak:
-        deviation[: len(hyper.own)] = SPREAD
-    return Prior(theta, deviation)
 
 
 def _other_starts(

@@ -64,8 +64,18 @@ class Attempt:
     fault: str
 
     def outer_product(self) -> Float64Array:
-        """Return M at rows of the training part, by the features as they were."""
-        return self.learner.gradients(self.fitted, self.metric)
+        """Return M, the average gradient outer product of x ↦ f(T(x)), at rows of the training part."""
+        learner, fitted = self.learner, self.fitted
+        part = learner.train.first(gradient_rows(learner.groups, learner.settings.gradient_rows))
+        return outer_product(
+            Differentiable(fitted.predictor, fitted.kernel, self.metric),
+            part.rows,
+            form=learner.settings.form,
+            weights=part.weights,
+            switched=learner.groups,
+            levels=learner.levels,
+            engine=learner.setup.resources.engine,
+        )
 
 
 @dataclass(frozen=True)
@@ -92,19 +102,6 @@ class EstimatorLearner:
         """Return the error of a fit to 1,500 rows on 2,000 held-out rows; infinite where it is at fault."""
         attempt = self._attempt(*self._small, metric, before.fitted.fit, quick=True)
         return attempt.error if np.isfinite(attempt.error) and not attempt.fault else np.inf
-
-    def gradients(self, fitted: FittedRound, metric: Metric) -> Float64Array:
-        """Return the average gradient outer product of x ↦ f(T(x)) at rows of the training part."""
-        part = self.train.first(gradient_rows(self._groups, self.settings.gradient_rows))
-        return outer_product(
-            Differentiable(fitted.predictor, fitted.kernel, metric),
-            part.rows,
-            form=self.settings.form,
-            weights=part.weights,
-            switched=self._groups,
-            levels=self._levels,
-            engine=self.setup.resources.engine,
-        )
 
     def _attempt(
         self,
@@ -147,18 +144,19 @@ class EstimatorLearner:
         return np.asarray(centred.T @ (share[:, None] * centred))
 
     @cached_property
-    def _levels(self) -> tuple[Float64Array, Float64Array]:
+    def levels(self) -> tuple[Float64Array, Float64Array]:
+        """Least and largest value of each column of the training rows."""
         return column_levels(self.train.rows)
 
     @cached_property
-    def _groups(self) -> tuple[tuple[int, ...], ...]:
+    def groups(self) -> tuple[tuple[int, ...], ...]:
         """The groups that were given, and each other column that has two values."""
         given: tuple[tuple[int, ...], ...] = self.settings.switched
         known = {j for group in given for j in group}
         return given + tuple((int(j),) for j in self._two_valued() if int(j) not in known)
 
     def _two_valued(self) -> IntArray:
-        low, high = self._levels
+        low, high = self.levels
         X = self.train.rows
         if not sp.issparse(X):
             either = np.equal(X, low) | np.equal(X, high)
