@@ -12,6 +12,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import NumberTargets
 from gramian.gp import training
 from gramian.gp.calibration import BandCheck
 from gramian.gp.choice import Chosen, held_out_check
@@ -106,7 +108,8 @@ def test_the_density_given_neighbours_takes_weights():
     prior = Prior(hyper.theta, np.full(len(hyper.theta), np.inf))
     rng = np.random.default_rng(0)
     sample = CompositeBlock(X[:30], Y[:30, None], weights[:30])
-    near = conditional_rows(as_source(X), Y[:, None], hyper, Engine(1), rng, weights)
+    known = LabelledRows(as_source(X), NumberTargets(Y[:, None], len(Y)), weights)
+    near = conditional_rows(known, hyper, Engine(1), rng)
     found = Composite([sample], hyper, prior, Engine(1), near)
     own = np.asarray(KERNEL(X[:30])) + np.diag(0.1 / weights[:30])
     total = multivariate_normal.logpdf(Y[:30], cov=own)

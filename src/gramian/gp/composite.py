@@ -26,14 +26,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.linalg as la
 
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, Rows
-from gramian.data.source import RowSource, row_blocks, sample_rows
+from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian.data.source import row_blocks, sample_rows
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.gp.dense import dense_likelihood, noise_of
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.prior import Hyperparameters, lengthscales
@@ -165,18 +167,13 @@ def _conditional(at: Hyperparameters, block: CompositeBlock) -> tuple[float, Flo
 
 
 def neighbour_blocks(
-    source: RowSource,
-    targets: Float64Array,
-    hyper: Hyperparameters,
-    count: int,
-    rng: np.random.Generator,
-    weights: Float64Array | None = None,
+    known: LabelledRows[Any], hyper: Hyperparameters, count: int, rng: np.random.Generator
 ) -> list[CompositeBlock]:
     """Return ``count`` blocks: random rows, each with its nearest neighbours in units of the lengthscales.
 
     One pass over the rows. Time O(n d count), memory for a chunk of rows.
     """
-    n, d = source.shape
+    source, (n, d) = known.source, known.source.shape
     scale = lengthscales(hyper.kernel)
     weight = np.ones(d) if scale is None else scale**-2.0
     centers = np.asarray(dense(source.take(np.sort(rng.choice(n, min(count, n), replace=False)))), np.float64)
@@ -190,34 +187,27 @@ def neighbour_blocks(
         if near.shape[1] > kept:
             first = np.argpartition(near, kept - 1, axis=1)[:, :kept]
             near, numbers = np.take_along_axis(near, first, 1), np.take_along_axis(numbers, first, 1)
-    return [block_of(source, targets, np.sort(one), weights) for one in numbers]
+    return [block_of(known, np.sort(one)) for one in numbers]
 
 
-def block_of(
-    source: RowSource, targets: Float64Array, numbers: Array, weights: Float64Array | None = None
-) -> CompositeBlock:
+def block_of(known: LabelledRows[Any], numbers: IntArray) -> CompositeBlock:
     """Return the rows with these numbers as a block."""
-    rows = np.ascontiguousarray(dense(source.take(numbers)), np.float64)
-    return CompositeBlock(rows, targets[numbers], None if weights is None else weights[numbers])
+    part = known.read(numbers)
+    return CompositeBlock(np.ascontiguousarray(dense(part.rows), np.float64), part.numbers, part.weights)
 
 
 def conditional_rows(
-    source: RowSource,
-    targets: Float64Array,
-    hyper: Hyperparameters,
-    engine: Engine,
-    rng: np.random.Generator,
-    weights: Float64Array | None = None,
+    known: LabelledRows[Any], hyper: Hyperparameters, engine: Engine, rng: np.random.Generator
 ) -> CompositeBlock:
     """Return up to 3,000 random rows, each after its nearest rows in the learned metric."""
-    near = NeighbourPosterior.of(source, targets, hyper, CONDITIONAL_NEIGHBOURS, rng, weights)
-    rows, numbers = sample_rows(source, CONDITIONAL_ROWS, rng)
+    near, weights = NeighbourPosterior.of(known, hyper, CONDITIONAL_NEIGHBOURS, rng), known.weights
+    rows, numbers = sample_rows(known.source, CONDITIONAL_ROWS, rng)
     at = near.neighbours(rows, engine, without=numbers)
     points = near.near.points if near.scale is None else near.near.points * near.scale
     own = np.asarray(dense(rows), np.float64)
     return CompositeBlock(
         np.concatenate([points[at], own[:, None]], axis=1),
-        np.concatenate([near.targets[at], targets[numbers][:, None]], axis=1),
+        np.concatenate([near.targets[at], known.numbers[numbers][:, None]], axis=1),
         None if near.weights is None or weights is None else np.c_[near.weights[at], weights[numbers]],
     )
 

@@ -292,17 +292,16 @@ def _stages(
     conditional: bool,
 ) -> Iterator[Composite]:
     """Yield the objective of each stage, at the best θ that the stages before reached."""
-    source, targets, weights = rows.source, rows.numbers, rows.weights
     wanted = parameters.rows_of(rows.n)
     random_rows = _sample_rows(wanted)
     order = rng.permutation(rng.choice(rows.n, random_rows, replace=False))
-    few = sample = block_of(source, targets, np.sort(order), weights)
+    few = sample = block_of(rows, np.sort(order))
     # The parameters of a named kernel have a prior about the start, the rest has none.
     deviation = np.full(len(hyper.theta), np.inf)
     deviation[: len(hyper.own) if parameters.named else 0] = SPREAD
     objective = Composite([sample], hyper, Prior(hyper.theta, deviation), engine)
     if random_rows > FIRST_ROWS:
-        few = block_of(source, targets, np.sort(order[:FIRST_ROWS]), weights)
+        few = block_of(rows, np.sort(order[:FIRST_ROWS]))
         yield replace(objective, blocks=[few])
         objective = replace(objective, hyper=hyper.at(done[-1].theta))
     if wanted <= DENSE_ROWS:
@@ -311,11 +310,11 @@ def _stages(
     count = len(block_sizes(wanted)) - 1
     for _ in range(1 if conditional else ROUNDS):
         now = hyper.at(done[_best(done)].theta) if done else hyper
-        near = neighbour_blocks(source, targets, now, count, rng, weights)
+        near = neighbour_blocks(rows, now, count, rng)
         yield replace(objective, blocks=[sample, *near], hyper=now)
     for _ in range(ROUNDS if conditional else 0):
         now = hyper.at(done[_best(done)].theta)
-        given = conditional_rows(source, targets, now, engine, rng, weights)
+        given = conditional_rows(rows, now, engine, rng)
         yield replace(objective, blocks=[few], hyper=now, near=given)
 
 

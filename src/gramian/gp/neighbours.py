@@ -29,6 +29,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.gp.prior import Hyperparameters, in_units, lengthscales
 from gramian.kernels.base import Kernel
@@ -142,21 +143,15 @@ class NeighbourPosterior:
 
     @classmethod
     def of(
-        cls,
-        source: RowSource,
-        targets: Float64Array,
-        hyper: Hyperparameters,
-        count: int,
-        rng: np.random.Generator,
-        weights: Float64Array | None = None,
+        cls, known: LabelledRows[Any], hyper: Hyperparameters, count: int, rng: np.random.Generator
     ) -> NeighbourPosterior:
-        """Return the posterior given all rows, by factors in float64.
+        """Return the posterior given all of some rows, by factors in float64.
 
         Warns :class:`AccuracyWarning` where the noise is raised, so that a factor of rows that repeat exists.
         Time O(n d log n), memory two copies of the rows, one of which is kept.
         """
         scale = lengthscales(hyper.kernel)
-        rows = np.asarray(dense(source.rows(slice(0, source.shape[0]))), np.float64)
+        rows, weights = np.asarray(dense(known.rows), np.float64), known.weights
         points = rows if scale is None else rows / scale
         kernel = hyper.kernel if scale is None else in_units(hyper.kernel)
         near = NearestRows.of(points, rng)
@@ -172,7 +167,8 @@ class NeighbourPosterior:
             )
         # A weight that makes a noise smaller than the least counts as that one.
         kept = None if weights is None else np.minimum(weights[near.numbers], max(1.0, noise / least))
-        return cls(kernel, noise, scale, near, targets[near.numbers], count, np.dtype(np.float64), kept)
+        targets = known.numbers[near.numbers]
+        return cls(kernel, noise, scale, near, targets, count, np.dtype(np.float64), kept)
 
     def narrowed(self, X: Rows, engine: Engine, *, without: IntArray | None = None) -> NeighbourPosterior:
         """Return this posterior with float32 factors, unless a mean of these rows changes noticeably."""

@@ -175,7 +175,7 @@ def _posterior(
     mean = _exact_mean(plan, rows, hyper, rng) if chosen.exact else None
     if not chosen.neighbours:
         return replace(nested, mean=mean)
-    near = _near(rows, hyper, chosen.neighbours, rng)
+    near = NeighbourPosterior.of(rows, hyper, chosen.neighbours, rng)
     few = rng.permutation(out)[:NARROWING_ROWS]
     near = near.narrowed(rows.source.take(few), plan.engine, without=few)
     if mean is None:
@@ -195,7 +195,7 @@ def _learned(plan: ProcessPlan, rows: LabelledRows[Any], rng: np.random.Generato
     parameters, engine, phases, judge = plan.parameters, plan.engine, plan.parameters.setup.phases, None
     progress = phases("learning", unit="likelihoods")
     if plan.neighbours:
-        judge = leave_one_out_judge(rows.source, rows.numbers, engine, rng, rows.weights)
+        judge = leave_one_out_judge(rows, engine, rng)
     found = learn(plan.start, rows, parameters, engine=engine, rng=rng, progress=progress, judge=judge)
     if parameters.learning_rows is not None or rows.n <= found.n_rows:
         return found
@@ -216,7 +216,7 @@ def _chosen(
     The errors are None where neighbours were chosen: those among all rows give them later, with each row
     left out.
     """
-    near = _near(known, hyper, FEWEST, rng) if plan.neighbours else None
+    near = NeighbourPosterior.of(known, hyper, FEWEST, rng) if plan.neighbours else None
     nested = None
     if plan.nested:
         found = _likelihood(plan, known, hyper, rng)[0].found()
@@ -227,13 +227,6 @@ def _chosen(
     rows, targets = held.rows[order], held.numbers[order]
     chosen, check = choose_posterior(nested, near, rows, targets, hyper.noise, plan.engine, own)
     return chosen, None if chosen.neighbours and not chosen.exact else check
-
-
-def _near(
-    rows: LabelledRows[Any], hyper: Hyperparameters, count: int, rng: np.random.Generator
-) -> NeighbourPosterior:
-    """Return the posterior from the nearest of the rows."""
-    return NeighbourPosterior.of(rows.source, rows.numbers, hyper, count, rng, rows.weights)
 
 
 def _exact_mean(
