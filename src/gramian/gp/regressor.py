@@ -211,8 +211,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             targets = NumberTargets(y, source.shape[0])
             targets.refuse_tiny()
             rows = LabelledRows(source, targets, checked_weights(sample_weight, source.shape[0]))
-            fit = fit_process(rows, ProcessParameters.of(self, phases))
-            self._keep(fit.state())
+            self._keep(fit_process(rows, ProcessParameters.of(self, phases)))
             self._flat = targets.flat
             return self
 

@@ -6,7 +6,7 @@ Rows without targets of unit variance are normalised first; everything below spe
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.column_scales import warn_of_scales
-from gramian.estimator.input import Input, scaled_input
+from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.overflow_checks import finite_values, quietly, rows_at
 from gramian.estimator.targets import NumberTargets
@@ -59,43 +59,8 @@ NARROWING_ROWS = 100
 UNEXPLAINED, LEAST_TOLD = 0.95, 10
 
 
-@dataclass(frozen=True)
-class TrainedProcess:
-    """Result of training: likelihood, posterior, what was learned and checked, and the plan."""
-
-    objective: LikelihoodObjective
-    posterior: Posterior  #: given all rows
-    evidence: float  #: log p(y) of all rows
-    learning: Learned | None
-    calibration: BandCheck
-    plan: Plan
-    input: Input = field(default_factory=Input)
-    centre: Float64Array = field(default_factory=lambda: np.zeros(1))  #: of the targets, (outputs,)
-    unit: Float64Array = field(default_factory=lambda: np.ones(1))  #: normalised is (target − centre)/unit
-
-    def state(self) -> dict[str, Any]:
-        """Return the learned attributes of an estimator with this fit, by name."""
-        hyper = self.objective.hyper
-        return {
-            **self.input.state(),
-            "learning_": self.learning,
-            "n_iter_": 1 if self.learning is None else max(1, self.learning.iterations),
-            "kernel_": hyper.kernel,
-            "noise_": hyper.noise,
-            "theta_": hyper.theta,
-            "posterior_": self.posterior,
-            "log_marginal_likelihood_value_": self.evidence,
-            "calibration_": self.calibration,
-            "plan_": self.plan,
-            "rank_": self.posterior.features.rank,
-            "y_mean_": self.centre,
-            "y_std_": self.unit,
-            "_training": replace(self.objective, fingerprint=fingerprint(self.objective.data.source)),
-        }
-
-
-def fit_process(rows: LabelledRows[NumberTargets], parameters: ProcessParameters) -> TrainedProcess:
-    """Return the fit to labelled rows, with the input, hyperparameters and posterior they call for."""
+def fit_process(rows: LabelledRows[NumberTargets], parameters: ProcessParameters) -> dict[str, Any]:
+    """Return the learned attributes of a fit to labelled rows, by name."""
     rows, parameters = counted_rows(rows, parameters)
     targets, centre, unit = normalise(rows.numbers, parameters.normalize, rows.weights)
     weights = rows.weights
@@ -109,16 +74,16 @@ def fit_process(rows: LabelledRows[NumberTargets], parameters: ProcessParameters
     else:
         found = learned_input(setup, rows, partial(process_round, parameters), own_bandwidth=True)
     trained = train(found.prepared(rows), parameters)
-    return replace(trained, input=found, centre=centre, unit=unit)
+    return {**found.state(), **trained, "y_mean_": centre, "y_std_": unit}
 
 
 def train(
     rows: LabelledRows[NumberTargets], parameters: ProcessParameters, *, check: bool = True
-) -> TrainedProcess:
+) -> dict[str, Any]:
     """Learn hyperparameters from some rows with normalised targets, and compute the posterior given all.
 
-    Without ``check`` the deviations are checked on training rows by the nested bases alone, which takes no
-    second fit.
+    Returns what was learned, as attributes of an estimator by name. Without ``check`` the deviations are
+    checked on training rows by the nested bases alone, which takes no second fit.
     """
     setup, rng = parameters.setup, as_generator(parameters.setup.random_state)
     plan = plan_fit(parameters, rows.source, rows.n_outputs, rng, check=check)  # raises before any work
@@ -158,7 +123,19 @@ def train(
         _warn_if_unexplained(bands, float(spread @ spread), hyper, parameters.restarts)
     if chosen.losses:
         sizes = replace(sizes, reason=f"{sizes.reason}; {chosen.reason}")
-    return TrainedProcess(objective, posterior, found.value, learning, bands, sizes)
+    return {
+        "learning_": learning,
+        "n_iter_": 1 if learning is None else max(1, learning.iterations),
+        "kernel_": hyper.kernel,
+        "noise_": hyper.noise,
+        "theta_": hyper.theta,
+        "posterior_": posterior,
+        "log_marginal_likelihood_value_": found.value,
+        "calibration_": bands,
+        "plan_": sizes,
+        "rank_": posterior.features.rank,
+        "_training": replace(objective, fingerprint=fingerprint(rows.source)),
+    }
 
 
 def _posterior(
@@ -285,7 +262,7 @@ def process_round(
         # A round is judged by its error; the final fit learns again, and warns where that fails.
         warnings.simplefilter("ignore", AccuracyWarning)
         found = train(rows, parameters.of_round(setup, before, quick), check=False)
-    hyper, posterior = found.objective.hyper, found.posterior
+    hyper, posterior = found["_training"].hyper, found["posterior_"]
     values = partial(mean_of, posterior, engine=setup.resources.engine)
     return FittedRound(hyper, values, posterior.predictor, hyper.kernel)
 
