@@ -21,7 +21,7 @@ Source: Rahimi and Recht 2007; Wilson et al. 2020.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -205,54 +205,45 @@ def joint_draws(covariance: Float64Array, n_draws: int, rng: np.random.Generator
     return np.asarray(root @ rng.standard_normal((len(root), n_draws)))
 
 
-@dataclass(frozen=True)
-class Paths:
-    """Functions drawn from a posterior; each always gives the same value at the same row.
+def drawn_paths(
+    posterior: Posterior, n_draws: int, rng: np.random.Generator
+) -> Callable[[RowSource, Engine], Iterator[tuple[slice, Float64Array]]]:
+    """Return functions drawn from a posterior: source ↦ (rows, values of shape (rows, outputs, draws)).
 
-    ``smooth`` holds w − β for each output and draw, one (r, outputs · draws) array per node, and ``own`` w₀,
-    of as many draws or 512; ``prior`` the random features of each term of the kernel, with z times the root
-    of the term's factor. Few features err where D(x) is small, so e(x) is scaled to have the variance D(x)
-    over all draws of it.
+    Each always gives the same value at the same row. Few random features err where D(x) is small, so e(x) is
+    scaled to have the variance D(x) over all draws of it, 512 at least. Time O(n (m + 2,048) (d +
+    outputs·draws)). Raises :class:`InputError` for a kernel without random features.
     """
+    features, count = posterior.features, n_draws * posterior.n_outputs
+    forest, kernel = features.forest, features.kernel
+    prior = [
+        (one, np.sqrt(factor) * rng.standard_normal((one.n_columns, max(count, LEAST_DRAWS))))
+        for factor, one in _random_features(kernel, features.nodes[0].landmarks.shape[1], rng)
+    ]
+    smooth = posterior.factor.drawn(rng.standard_normal((features.rank, count)))  # w − β by node
+    start = _weights(features, prior)
 
-    posterior: Posterior
-    smooth: list[Float64Array]
-    own: list[Float64Array]
-    prior: list[tuple[Columns, Float64Array]]
-
-    @classmethod
-    def of(cls, posterior: Posterior, n_draws: int, rng: np.random.Generator) -> Paths:
-        """Draw paths. Raises :class:`InputError` for a kernel without random features."""
-        features, count = posterior.features, n_draws * posterior.n_outputs
-        prior = [
-            (one, np.sqrt(factor) * rng.standard_normal((one.n_columns, max(count, LEAST_DRAWS))))
-            for factor, one in _random_features(features.kernel, features.nodes[0].landmarks.shape[1], rng)
-        ]
-        smooth = posterior.factor.drawn(rng.standard_normal((features.rank, count)))
-        return cls(posterior, smooth, _weights(features, prior), prior)
-
-    def blocks(self, source: RowSource, engine: Engine) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield (rows, values of shape (rows, outputs, draws)). Time O(n (m + 2,048) (d + outputs·draws))."""
-        for where, rows in row_blocks(source, UNIT_ROWS):
-            mean, factor = self.posterior.mean_and_factor(rows, engine)
-            drawn = np.empty((len(mean), self.smooth[0].shape[1]))
-            with self.posterior.units(rows, engine) as units:
-                for unit, (F, X) in units:
-                    drawn[unit.rows] = factor[unit.rows, None] * self._from_mean(unit, F, X)
-            yield where, mean[:, :, None] + drawn.reshape(*mean.shape, -1)
-
-    def _from_mean(self, unit: Unit, F: Float64Array, X: Rows) -> Float64Array:
+    def from_mean(unit: Unit, F: Float64Array, X: Rows) -> Float64Array:
         """Return f less its mean for each output and draw, by the features of a unit's rows."""
-        forest, left = self.posterior.features.forest, residual_diagonal(self.posterior.features.kernel, X, F)
-        smooth, other = np.zeros((len(F), self.smooth[0].shape[1])), _values(self.prior, X)
+        values, other = np.zeros((len(F), count)), _values(prior, X)
         for segment in unit.segments:
             own = F[segment.rows, forest.columns(segment.node)]
-            smooth[segment.rows] += own @ self.smooth[segment.node]
-            other[segment.rows] -= own @ self.own[segment.node]
-        size = np.square(other).mean(axis=1)
+            values[segment.rows] += own @ smooth[segment.node]
+            other[segment.rows] -= own @ start[segment.node]
+        left, size = residual_diagonal(kernel, X, F), np.square(other).mean(axis=1)
         factor = np.sqrt(np.divide(left, size, out=np.zeros_like(size), where=size > 0))
-        smooth += factor[:, None] * other[:, : smooth.shape[1]]
-        return smooth
+        return np.asarray(values + factor[:, None] * other[:, :count])
+
+    def blocks(source: RowSource, engine: Engine) -> Iterator[tuple[slice, Float64Array]]:
+        for where, rows in row_blocks(source, UNIT_ROWS):
+            mean, factor = posterior.mean_and_factor(rows, engine)
+            drawn = np.empty((len(mean), count))
+            with posterior.units(rows, engine) as units:
+                for unit, (F, X) in units:
+                    drawn[unit.rows] = factor[unit.rows, None] * from_mean(unit, F, X)
+            yield where, mean[:, :, None] + drawn.reshape(*mean.shape, -1)
+
+    return blocks
 
 
 def _values(prior: list[tuple[Columns, Float64Array]], rows: Rows) -> Float64Array:

@@ -32,7 +32,7 @@ from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.likelihood import LikelihoodObjective
 from gramian.gp.parameters import DEFAULT_NOISE, ProcessParameters
-from gramian.gp.posterior import Paths, joint_draws
+from gramian.gp.posterior import drawn_paths, joint_draws
 from gramian.gp.training import fit_process, mean_of, moments_of, plan_process, prior_covariance
 from gramian.metric.input import with_metric
 
@@ -339,12 +339,12 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         """
         check_is_fitted(self, "posterior_")
         draws = whole_number("n_samples", n_samples, 1)
-        paths = Paths.of(self.posterior_, draws, as_generator(random_state))
+        paths = drawn_paths(self.posterior_, draws, as_generator(random_state))
 
         def evaluate(X: RowsLike) -> Float64Array:
             source = self._prepared(X)
             out = np.empty((source.shape[0], len(self.y_std_), draws))
-            for where, values in paths.blocks(source, self._engine()):
+            for where, values in paths(source, self._engine()):
                 out[where] = values * self.y_std_[:, None] + self.y_mean_[:, None]
             return predicted_numbers(out, flat=self._flat)
 

@@ -102,10 +102,14 @@ class Differentiable:
 
     def order(self, rows: Rows, engine: Engine) -> IntArray:
         """Return the rows' numbers so that those which share work are neighbours."""
-        if self.kernel is None or not isinstance(self.predictor, Predictor | PairwisePredictor):
+        predictor = self.predictor
+        if self.kernel is not None and isinstance(predictor, Predictor):
+            labels = predictor.partition.route(self._mapped(rows), engine)
+        elif self.kernel is not None and isinstance(predictor, PairwisePredictor):
+            labels = _clusters(predictor, self._mapped(rows), engine)
+        else:
             return np.arange(rows.shape[0])
-        places = _route if isinstance(self.predictor, Predictor) else _clusters
-        return np.argsort(places(self.predictor, self._mapped(rows), engine), kind="stable")
+        return np.argsort(labels, kind="stable")
 
     def gradients(self, rows: Float64Array) -> Float64Array:
         """Return the gradients at some rows, shape (n, d, outputs)."""
@@ -154,10 +158,6 @@ class Differentiable:
         out = np.zeros((*mapped.shape, slopes.shape[2]))
         out[:, varying] = slopes
         return out
-
-
-def _route(predictor: Predictor, rows: Rows, engine: Engine) -> IntArray:
-    return predictor.partition.route(rows, engine)
 
 
 def _path_gradients(p: Predictor, kernel: Kernel, rows: Float64Array) -> Float64Array:
