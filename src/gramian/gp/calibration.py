@@ -186,7 +186,7 @@ def leave_one_out(
 
     def work(unit: Unit, X: Rows, F: FloatArray) -> None:
         rotated = np.array(F, np.float64)
-        noise = noise_of(found.noise, None if weights is None else weights[unit.rows])
+        noise = noise_of(found.noise, weights, unit.rows)
         total = residual_diagonal(features.kernel, X, rotated) + noise
         a = np.array(targets[unit.rows], np.float64)
         for segment in unit.segments:

@@ -82,11 +82,6 @@ class Prior:
     mean: Float64Array
     deviation: Float64Array  #: infinite for an entry without a prior
 
-    def log_density(self, theta: Array) -> tuple[float, Float64Array]:
-        """Return the logarithm of the density, up to a constant, and its gradient."""
-        z = (theta - self.mean) / self.deviation
-        return -0.5 * float(z @ z), -z / self.deviation
-
 
 @dataclass
 class Composite:
@@ -130,9 +125,9 @@ class Composite:
             parts = self.engine.map(work, tasks)
         except la.LinAlgError:
             return FAILED, np.zeros(len(theta))
-        density, pull = self.prior.log_density(np.asarray(theta, np.float64))
-        value = sum(part[0] for part in parts) + density
-        slope = self.hyper.slope(np.sum([part[1] for part in parts], axis=0)) + pull
+        away = (np.asarray(theta, np.float64) - self.prior.mean) / self.prior.deviation
+        value = sum(part[0] for part in parts) - 0.5 * float(away @ away)
+        slope = self.hyper.slope(np.sum([part[1] for part in parts], axis=0)) - away / self.prior.deviation
         return (-value, -slope) if np.isfinite(value) else (FAILED, np.zeros(len(theta)))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from gramian._lapack import cho_solve, inverse_of_factored
 from gramian._numerics import cholesky_lower
-from gramian._typing import Float64Array, Rows
+from gramian._typing import Float64Array, IntArray, Rows
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
 from gramian.kernels.gradient import contract
@@ -57,6 +57,8 @@ def dense_likelihood(
         return value, np.append(contract(kernel, points, points, adjoint), slope)
 
 
-def noise_of(noise: float, weights: Float64Array | None) -> float | Float64Array:
-    """Return the noise of rows with these weights: a row of weight w is the mean of w observations."""
-    return noise if weights is None else noise / weights
+def noise_of(
+    noise: float, weights: Float64Array | None, rows: IntArray | slice = slice(None)
+) -> float | Float64Array:
+    """Return the noise of rows, some of those with weights: one of weight w is the mean of w observations."""
+    return noise if weights is None else noise / weights[rows]

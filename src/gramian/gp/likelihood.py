@@ -69,10 +69,6 @@ class Observations:
     engine: Engine = field(default_factory=Engine)
     weights: Float64Array | None = None
 
-    def noise(self, noise: float, numbers: IntArray) -> float | Float64Array:
-        """Return the noise of the rows with these numbers, where a row of weight 1 has this one."""
-        return noise_of(noise, None if self.weights is None else self.weights[numbers])
-
 
 @dataclass(frozen=True)
 class MarginalLikelihood:
@@ -98,7 +94,7 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Marginal
 
     def work(numbers: IntArray, unit: Unit, X: Rows, F: FloatArray) -> tuple[UnitSums, float, float]:
         wide = np.asarray(F, np.float64)
-        total = residual_diagonal(features.kernel, X, wide) + data.noise(noise, numbers)
+        total = residual_diagonal(features.kernel, X, wide) + noise_of(noise, data.weights, numbers)
         scale = 1.0 / np.sqrt(total)[:, None]
         Y = data.targets[numbers] * scale
         parts = unit_products(forest, unit, wide * scale, Y)
@@ -141,7 +137,7 @@ def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool =
     def work(
         numbers: IntArray, unit: Unit, X: Rows, F: FloatArray
     ) -> tuple[Float64Array, float, list[Adjoints]]:
-        noise = data.noise(found.noise, numbers)
+        noise = noise_of(found.noise, data.weights, numbers)
         return _part(found, X, np.asarray(F, np.float64), data.targets[numbers], noise, unit, by_kernel)
 
     done = map_source(features, data.source, work, chunk_rows=data.chunk_rows, engine=data.engine)
