@@ -48,8 +48,7 @@ class FittedRound:
 
 
 #: Fits the model of a round to rows in memory, by the setup of the rounds. Also takes ``fit`` of an earlier
-#: round, or None, and whether it serves only to compare metrics, so that a quicker model of another kind will
-#: do.
+#: round, or None, and whether it serves only to compare metrics, so that a quicker kind of model will do.
 FitRound: TypeAlias = Callable[[LabelledRows[Any], FitSetup, Any, bool], FittedRound]
 
 
