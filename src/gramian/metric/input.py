@@ -23,14 +23,7 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import BudgetError, InputError, did_you_mean
 from gramian.kernels.precomputed import Precomputed
-from gramian.metric.learner import (
-    MOST_HELD_OUT,
-    EstimatorLearner,
-    FitRound,
-    Losses,
-    squared_errors,
-    without_exact,
-)
+from gramian.metric.learner import MOST_HELD_OUT, EstimatorLearner, FitRound, without_exact
 from gramian.metric.learning import LearnedMetric, learn_metric
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
@@ -49,19 +42,12 @@ MOST_FEATURES = 10
 
 
 def learned_input(
-    setup: FitSetup,
-    rows: LabelledRows[Any],
-    fit_round: FitRound,
-    *,
-    losses: Losses = squared_errors,
-    bounded: bool = True,
-    own_bandwidth: bool = False,
+    setup: FitSetup, rows: LabelledRows[Any], fit_round: FitRound, *, own_bandwidth: bool = False
 ) -> Input:
     """Return the input of a fit with a metric: a scaler where one is asked for, and the metric.
 
     A metric is learned from some of the rows, unless it is given. ``fit_round`` fits a model in a round.
     ``own_bandwidth`` says that the fit chooses the kernel's bandwidth, so that the metric leaves it alone.
-    ``losses`` and ``bounded`` are those of :class:`EstimatorLearner`.
     """
     source = rows.source
     scaler = scaler_of(setup.kernel, source, rows.weights) if setup.standardize else None
@@ -82,8 +68,6 @@ def learned_input(
         scaled.read(numbers[n_held_out:]),
         scaled.read(numbers[:n_held_out]),
         settings,
-        losses,
-        bounded,
     )
     return Input(scaler, *learn_metric(learner, start, settings, setup.phases))
 

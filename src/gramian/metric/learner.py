@@ -45,6 +45,8 @@ class FittedRound:
     values: Callable[[RowSource], Float64Array]  #: f(x), shape (n, outputs)
     predictor: Any  #: what is differentiated, with its kernel
     kernel: Kernel
+    losses: Losses = squared_errors
+    bounded: bool = True  #: whether f stands for the targets: values far outside of their range are wrong
 
 
 #: Fits the model of a round to rows in memory, by the setup of the rounds. Also takes ``fit`` of an earlier
@@ -81,8 +83,7 @@ class Attempt:
 class EstimatorLearner:
     """Fits models to ``train`` under one metric after another, scored on ``held_out``.
 
-    Both are in memory and in random order. ``bounded`` : whether f stands for the targets, so that values far
-    outside of their range are wrong.
+    Both are in memory and in random order.
     """
 
     fit_round: FitRound
@@ -90,8 +91,6 @@ class EstimatorLearner:
     train: LabelledRows[Any]
     held_out: LabelledRows[Any]
     settings: LearnedMetric
-    losses: Losses = squared_errors
-    bounded: bool = True
 
     def fit(self, metric: Metric, before: Attempt | None) -> Attempt:
         """Fit to the training part, in landmarks of its own, and score the fit."""
@@ -116,9 +115,9 @@ class EstimatorLearner:
         fitted = self.fit_round(labelled, self.setup, before, quick)
         values = fitted.values(ArraySource(metric.apply(held_out.rows)))
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = self.losses(held_out.numbers, values)
+            losses = fitted.losses(held_out.numbers, values)
             error = float(np.average(losses, weights=held_out.weights))
-        fault = _fault(values, train.numbers, bounded=self.bounded)
+        fault = _fault(values, train.numbers, bounded=fitted.bounded)
         return Attempt(self, fitted, metric, error, fault)
 
     @cached_property

@@ -24,7 +24,6 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.input import learned_input
-from gramian.metric.learner import squared_errors
 from gramian.selection.automatic import chosen_kernel, refuse_far_rows, searchable
 from gramian.selection.kernel_choice import LEAST_ROWS, KernelChoice
 from gramian.selection.penalties import CLOSE, fold_numbers, mean_diagonal, penalty_grid
@@ -62,9 +61,7 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters, problem: P
         quiet = setup.frozen or "kernel" in asked  # "auto" looks for a lengthscale for each feature
         found = scaled_input(setup.kernel, setup.standardize, rows.source, rows.weights, quiet=quiet)
     else:
-        fit_round, bounded = partial(newton_round, parameters, problem), problem.numbers
-        losses = squared_errors if bounded else problem.losses
-        found = learned_input(setup, rows, fit_round, losses=losses, bounded=bounded)
+        found = learned_input(setup, rows, partial(newton_round, parameters, problem))
     rows = found.prepared(rows)
     if not asked:
         seconds = {"metric": time.perf_counter() - began} if found.rounds else {}

@@ -313,4 +313,5 @@ def newton_round(
         ridge = RidgeParameters(parameters.setup, penalty, parameters.intercept)
         return ridge_round(ridge, rows, setup, before, quick)
     fit = minimise(replace(parameters, setup=setup), problem, rows, before)
-    return fit.trained().of_round(setup.resources.engine)
+    found = fit.trained().of_round(setup.resources.engine)
+    return found if problem.numbers else replace(found, losses=problem.losses, bounded=False)
