@@ -1,4 +1,4 @@
-"""What rows pass before the kernel: a scaler, then a metric, each where an estimator has one."""
+"""Input of an estimator: the scaler and the metric that rows pass before the kernel."""
 
 from __future__ import annotations
 

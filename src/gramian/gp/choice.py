@@ -17,8 +17,7 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.gp.calibration import BandCheck
 from gramian.gp.composite import block_likelihood, block_of
-from gramian.gp.neighbours import NeighbourPosterior
-from gramian.gp.plan import FEWEST
+from gramian.gp.neighbours import FEWEST, NeighbourPosterior
 from gramian.gp.posterior import Posterior
 from gramian.gp.prior import Hyperparameters
 

@@ -38,6 +38,8 @@ from gramian.kernels.stacks import stacked_grams
 from gramian.landmarks.bisection import bisect
 from gramian.landmarks.routing import BisectionPartition
 
+#: Fewest neighbours of a row. Chosen by hand.
+FEWEST = 64
 #: Rows of a leaf, and rows of the nearest leaves that are searched at least. Up to so many rows all are
 #: searched, and the neighbours are the true ones. Chosen by hand.
 LEAF_ROWS, SEARCHED_ROWS = 128, 4_096

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +26,9 @@ from gramian.gp.prior import Hyperparameters
 from gramian.kernels import Kernel
 from gramian.kernels.base import Scaled
 from gramian.kernels.precomputed import Precomputed
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 #: Default of the parameter ``noise``.
 DEFAULT_NOISE = 0.1
@@ -66,7 +69,7 @@ class ProcessParameters:
     row_noise: Float64Array | None = None  #: of each row, where the user gave that; ``noise`` is its mean
 
     @classmethod
-    def of(cls, model: Any, phases: Phases = silent) -> Self:
+    def of(cls, model: BaseEstimator, phases: Phases = silent) -> Self:
         """Return the checked parameters of an estimator; ``phases`` is told of the phases of its fit."""
         setup = FitSetup.of(model, phases)
         setup = replace(setup, kernel=replace(setup.kernel, kernel=without_noise(model.kernel)[0]))

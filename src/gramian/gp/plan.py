@@ -23,7 +23,7 @@ from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError, InputError, did_you_mean
 from gramian.gp.composite import CONDITIONAL_NEIGHBOURS, CONDITIONAL_ROWS
 from gramian.gp.learning import block_sizes
-from gramian.gp.neighbours import STACK_BYTES
+from gramian.gp.neighbours import FEWEST, STACK_BYTES
 from gramian.gp.parameters import ProcessParameters, start_kernel
 from gramian.gp.prior import Hyperparameters
 from gramian.kernels import Kernel
@@ -34,8 +34,8 @@ NESTED: dict[str, type[Approximation]] = {
     "lowrankplusblocks": LowRankPlusBlocks,
     "blockdiagonal": BlockDiagonal,
 }
-#: Name of the posterior from the nearest rows, and the fewest neighbours of a row. Chosen by hand.
-NEIGHBOURS, FEWEST = "neighbours", 64
+#: Name of the posterior from the nearest rows.
+NEIGHBOURS = "neighbours"
 #: Memory of the nested bases over that of one pass: those of the first and of the learned kernel are held;
 #: with ``learning_rows=None``, the factor and the adjoints of the blocks.
 BASES_FACTOR = 2

@@ -42,9 +42,9 @@ from gramian.gp.choice import (
 )
 from gramian.gp.learning import Learned, learn, learn_all
 from gramian.gp.likelihood import LikelihoodObjective, MarginalLikelihood, Observations
-from gramian.gp.neighbours import NeighbourPosterior
+from gramian.gp.neighbours import FEWEST, NeighbourPosterior
 from gramian.gp.parameters import ProcessParameters, counted_rows, normalise, start_kernel
-from gramian.gp.plan import CHECKED_ROWS, FEWEST, MEAN_SOLVE, TILES, ProcessPlan, plan_bases, plan_fit
+from gramian.gp.plan import CHECKED_ROWS, MEAN_SOLVE, TILES, ProcessPlan, plan_bases, plan_fit
 from gramian.gp.posterior import Posterior
 from gramian.gp.prior import Hyperparameters, in_units, lengthscales, scaled_back
 from gramian.kernels.columns import dense
