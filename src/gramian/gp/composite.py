@@ -36,7 +36,7 @@ from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.data.source import row_blocks, sample_rows
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
-from gramian.gp.dense import dense_likelihood, noise_of
+from gramian.gp.dense import FAILED, dense_likelihood, noise_of
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.prior import Hyperparameters, lengthscales
 from gramian.kernels.columns import dense
@@ -48,8 +48,6 @@ from gramian.kernels.stacks import stacked_contraction, stacked_grams
 NEIGHBOURS, RANDOM_SHARE = 250, 0.2
 #: Bytes of the rows that are compared with the centres of the blocks at a time. Chosen by hand.
 CHUNK_BYTES = 16_000_000
-#: Value of −log p(y) if the covariance cannot be factorised: worse than any real value.
-FAILED = 1e25
 #: Rows whose density is learned from, the neighbours of each, and rows of a task. 2,000 rows with 48
 #: neighbours were a little worse on ccpp, a little better on cadata, and took longer. Chosen by hand.
 CONDITIONAL_ROWS, CONDITIONAL_NEIGHBOURS, TASK_ROWS = 3_000, 32, 50

@@ -20,6 +20,9 @@ from gramian.kernels.columns import dense
 from gramian.kernels.gradient import contract
 from gramian.solvers.threads import blas_for
 
+#: Value of −log p(y) if the covariance cannot be factorised: worse than any real value.
+FAILED = 1e25
+
 
 def dense_likelihood(
     kernel: Kernel,

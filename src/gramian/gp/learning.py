@@ -16,7 +16,6 @@ from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError, listed, quoted, user_level
 from gramian.gp.composite import (
-    FAILED,
     NEIGHBOURS,
     RANDOM_SHARE,
     Composite,
@@ -25,6 +24,7 @@ from gramian.gp.composite import (
     conditional_rows,
     neighbour_blocks,
 )
+from gramian.gp.dense import FAILED
 from gramian.gp.parameters import ProcessParameters
 from gramian.gp.prior import Hyperparameters, feature_kernel
 from gramian.kernels.base import Scaled

@@ -47,8 +47,7 @@ from gramian.data.fingerprint import fingerprint
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import InputError, quoted
-from gramian.gp.composite import FAILED
-from gramian.gp.dense import dense_likelihood, noise_of
+from gramian.gp.dense import FAILED, dense_likelihood, noise_of
 from gramian.gp.prior import Hyperparameters, residual_diagonal, with_kernel
 from gramian.kernels.columns import dense
 from gramian.kernels.gradient import contract, contracted_diagonal, log_parameters
