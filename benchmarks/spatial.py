@@ -71,11 +71,13 @@ def fitted(method: str, X: np.ndarray, y: np.ndarray) -> Any:
     if method == "true":
         from gramian.data.source import ArraySource
         from gramian.engine import Engine
-        from gramian.gp.hyperparameters import Hyperparameters
+        from gramian.estimator.labelled import LabelledRows
         from gramian.gp.neighbours import NeighbourPosterior
+        from gramian.gp.prior import Hyperparameters
 
         known = Hyperparameters(1.0 * gm.Matern((LENGTH,) * 3, nu=1.5), NOISE**2, learn_noise=False)
-        near = NeighbourPosterior.of(ArraySource(X), y[:, None], known, NEAREST, np.random.default_rng(0))
+        rows = LabelledRows(ArraySource(X), y[:, None])
+        near = NeighbourPosterior.of(rows, known, NEAREST, np.random.default_rng(0))
 
         def posterior(new: np.ndarray) -> tuple[np.ndarray, ...]:
             mean, variance = near.moments(new, Engine(THREADS))

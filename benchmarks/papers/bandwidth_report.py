@@ -22,11 +22,11 @@ from gramian.approximations.block_basis_search import BlockSearch
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.estimator.base import own_target
+from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError, quoted
 from gramian.kernels import Gaussian
-from gramian.metric.input import InputParameters, scaled_input
 from gramian.summary import Grid, Shown, Summary
 from gramian.svm.classifier import KernelSVC
 
@@ -218,8 +218,7 @@ def bandwidth_report(
     targets = labelled_classes(source, y).targets
     codes = np.concatenate([targets.codes(where) for where in row_slices(source.shape[0], LABELS)])
     numbers, weights = _draw_rows(codes, targets.classes, folds, whole_number("n_rows", n_rows, 2), rng)
-    asked = InputParameters(KernelParameters(), flag("standardize", standardize))
-    source = scaled_input(asked, source).over(source)
+    source = scaled_input(KernelParameters(), flag("standardize", standardize), source).over(source)
     rows = source.take(numbers)
     grid = np.asarray(_median_distance(source, rng) * MULTIPLES if given is None else given, np.float64)
     problem = _BandwidthProblem(rows, codes[numbers], weights, folds, model, seed_for_sklearn(rng))

@@ -42,7 +42,7 @@ from gramian.kernels import (
     Polynomial,
     RationalQuadratic,
 )
-from gramian.metric.learned_metric import LearnedMetric
+from gramian.metric.learning import LearnedMetric
 from gramian.metric.metric import Metric
 from gramian.model_file import load, save
 from gramian.reporting import report as _report

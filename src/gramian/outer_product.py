@@ -18,6 +18,7 @@ from gramian.compression.predictor import Predictor
 from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, read_rows
+from gramian.estimator.input import Input
 from gramian.estimator.labels import checked_weights
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
@@ -27,10 +28,8 @@ from gramian.fast.estimators import FastKernelRegressor
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import StoredRows
-from gramian.metric.differences import Group
-from gramian.metric.gradients import Predicts
-from gramian.metric.input import Input
-from gramian.metric.outer_product import Differentiable, outer_product
+from gramian.metric.gradients import Differentiable, Group, Predicts
+from gramian.metric.outer_product import outer_product
 from gramian.tables.serving import TableServer
 
 #: What a model that is not of this library is asked for, the first that it has.

@@ -279,6 +279,24 @@ def test_auto_takes_fewer_blocks_where_the_budget_is_small():
             )
 
 
+def test_a_plan_says_what_is_learned_tried_and_checked():
+    rows = RNG.random((4_000, 3))
+
+    def told(n, **options):
+        return str(gm.GaussianProcessRegressor(n_jobs=1, **options).plan(rows[:n]))
+
+    few = told(300)
+    assert "auto: every one of 300 rows; kernel and noise learned from 300 rows" in few
+    assert "deviations checked by leaving each row out" in few
+    many = told(4_000)
+    assert "blocks of about 400 rows; kernel and noise learned from 3,800 rows" in many
+    assert "posterior by multi-resolution or exact mean or neighbours, judged on 400 held-out rows" in many
+    assert "solve" in many
+    near = told(4_000, approximation="neighbours", optimizer=None)
+    assert "kernel and noise as given; posterior by neighbours, judged on 400 held-out rows" in near
+    assert "learning" not in near
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{"root_rank": 100, "rank": 30, "n_blocks": 40}, {"n_levels": 1}])
 def test_learning_and_predicting_stay_within_the_plan(sizes):

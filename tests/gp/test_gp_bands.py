@@ -175,9 +175,9 @@ def test_intervals_cover_although_the_errors_are_not_normal(size):
 def test_learning_does_not_see_the_rows_that_check_the_band(monkeypatch):
     seen, learn = [], training.learn
 
-    def watched(hyper, source, targets, *rest, **options):
-        seen.append((source.shape[0], len(targets)))
-        return learn(hyper, source, targets, *rest, **options)
+    def watched(hyper, rows, *rest, **options):
+        seen.append((rows.source.shape[0], len(rows.numbers)))
+        return learn(hyper, rows, *rest, **options)
 
     monkeypatch.setattr(training, "learn", watched)
     model = gm.GaussianProcessRegressor(learning_rows=100, max_iter=1, random_state=0)

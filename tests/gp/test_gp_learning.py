@@ -10,11 +10,13 @@ from scipy.stats import multivariate_normal
 import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import AccuracyWarning
 from gramian.gp import composite
 from gramian.gp.composite import Composite, CompositeBlock, Prior, neighbour_blocks
-from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.learning import block_sizes
+from gramian.gp.prior import Hyperparameters
 
 RNG = np.random.default_rng(0)
 X = RNG.random((300, 3)) * np.array([1.0, 10.0, 0.1])
@@ -59,7 +61,8 @@ def test_blocks_are_the_nearest_rows_in_units_of_the_lengthscales(sparse, monkey
     monkeypatch.setattr(composite, "CHUNK_BYTES", 8 * 3 * 37)  # chunks of 37 rows
     monkeypatch.setattr(composite, "NEIGHBOURS", 20)
     rows = sp.csr_matrix(X) if sparse else X
-    found = neighbour_blocks(as_source(rows), Y, HYPER, 4, np.random.default_rng(5))
+    known = LabelledRows(as_source(rows), NumberTargets(Y, len(Y)))
+    found = neighbour_blocks(known, HYPER, 4, np.random.default_rng(5))
     centers = X[np.sort(np.random.default_rng(5).choice(300, 4, replace=False))]
     scale = np.array([0.7, 3.0, 0.2])
     for block, center in zip(found, centers, strict=True):

@@ -12,12 +12,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import NumberTargets
 from gramian.gp import training
 from gramian.gp.calibration import BandCheck
 from gramian.gp.choice import Chosen, held_out_check
-from gramian.gp.composite import CompositeBlock, Prior
-from gramian.gp.conditional import conditional_rows
-from gramian.gp.hyperparameters import Hyperparameters
+from gramian.gp.composite import Composite, CompositeBlock, Prior, conditional_rows
+from gramian.gp.prior import Hyperparameters
 
 RNG = np.random.default_rng(0)
 X = RNG.random((120, 2))
@@ -107,10 +108,12 @@ def test_the_density_given_neighbours_takes_weights():
     prior = Prior(hyper.theta, np.full(len(hyper.theta), np.inf))
     rng = np.random.default_rng(0)
     sample = CompositeBlock(X[:30], Y[:30, None], weights[:30])
-    found = conditional_rows(as_source(X), Y[:, None], sample, hyper, prior, Engine(1), rng, weights)
+    known = LabelledRows(as_source(X), NumberTargets(Y[:, None], len(Y)), weights)
+    near = conditional_rows(known, hyper, Engine(1), rng)
+    found = Composite([sample], hyper, prior, Engine(1), near)
     own = np.asarray(KERNEL(X[:30])) + np.diag(0.1 / weights[:30])
     total = multivariate_normal.logpdf(Y[:30], cov=own)
-    for points, y, w in zip(found.rows, found.targets[:, :, 0], found.weights):
+    for points, y, w in zip(near.rows, near.targets[:, :, 0], near.weights):
         S = np.asarray(KERNEL(points)) + np.diag(0.1 / w)
         total += multivariate_normal.logpdf(y, cov=S) - multivariate_normal.logpdf(y[:-1], cov=S[:-1, :-1])
     loss, slope = found.loss(hyper.theta)

@@ -14,16 +14,16 @@ from scipy.stats import multivariate_normal, norm
 import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import NumberTargets
 from gramian.explanation.machines import machines_of
-from gramian.gp import choice, conditional, nearest
+from gramian.gp import choice, composite, neighbours
 from gramian.gp.calibration import BandCheck
 from gramian.gp.choice import Chosen, choose_posterior, clearly_better, leave_one_out_judge
-from gramian.gp.composite import CompositeBlock, Prior
-from gramian.gp.conditional import conditional_rows
-from gramian.gp.hyperparameters import Hyperparameters
-from gramian.gp.nearest import NearestRows
-from gramian.gp.neighbours import NeighbourPosterior
-from gramian.gp.sizes import takes_neighbours
+from gramian.gp.composite import Composite, CompositeBlock, Prior, conditional_rows
+from gramian.gp.neighbours import NearestRows, NeighbourPosterior
+from gramian.gp.plan import neighbour_bytes, takes_neighbours
+from gramian.gp.prior import Hyperparameters
 from gramian.kernels import Cauchy
 from gramian.kernels.gradient import contract
 from gramian.kernels.stacks import stacked_contraction, stacked_grams
@@ -43,9 +43,13 @@ KERNELS = {
 }
 
 
+def labelled(rows, targets):
+    return LabelledRows(as_source(rows), NumberTargets(targets, len(targets)))
+
+
 def posterior(kernel=KERNELS["features"], noise=0.05, count=20, rows=X, targets=Y):
     hyper = Hyperparameters(kernel, noise)
-    return NeighbourPosterior.of(as_source(rows), targets, hyper, count, np.random.default_rng(0))
+    return NeighbourPosterior.of(labelled(rows, targets), hyper, count, np.random.default_rng(0))
 
 
 def expected(kernel, noise, rows, targets, new):
@@ -105,7 +109,7 @@ def test_all_rows_as_neighbours_are_the_exact_posterior():
 
 
 def test_the_search_finds_most_neighbours_and_the_same_for_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(nearest, "SEARCHED_ROWS", 640)
+    monkeypatch.setattr(neighbours, "SEARCHED_ROWS", 640)
     points = np.random.default_rng(1).random((6_000, 4))
     near = NearestRows.of(points, np.random.default_rng(0))
     assert near.partition.n_blocks == 47
@@ -118,7 +122,7 @@ def test_the_search_finds_most_neighbours_and_the_same_for_any_number_of_threads
             hits += len(np.intersect1d(one, np.argsort(np.square(points - row).sum(axis=1))[:30]))
     assert hits > 0.8 * 30 * 300
     hyper = Hyperparameters(gm.Gaussian(0.5), 0.1)
-    made = NeighbourPosterior.of(as_source(points), points[:, :1], hyper, 30, np.random.default_rng(0))
+    made = NeighbourPosterior.of(labelled(points, points[:, :1]), hyper, 30, np.random.default_rng(0))
     for one, other in zip(made.moments(rows, Engine(1)), made.moments(rows, Engine(3)), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -157,7 +161,7 @@ def test_rows_far_away_have_the_prior_and_few_rows_are_all_neighbours():
 
 
 def test_hyperparameters_are_judged_by_left_out_rows():
-    judge = leave_one_out_judge(as_source(X), Y, ENGINE, np.random.default_rng(0))
+    judge = leave_one_out_judge(labelled(X, Y), ENGINE, np.random.default_rng(0))
     good = Hyperparameters(KERNELS["features"], 0.01)
     assert judge(good) < judge(Hyperparameters(1.3 * gm.Matern((1e-3, 1e-3, 1e-3)), 0.01)) - 0.3
     assert judge(good) == judge(good)
@@ -175,14 +179,14 @@ def test_the_fastest_of_nearly_equal_posteriors_is_chosen():
     rows = np.random.default_rng(3).random((900, 2))
     targets = np.sin(20 * rows[:, :1]) * np.cos(20 * rows[:, 1:])
     hyper = Hyperparameters(gm.Gaussian(0.2), 1e-6)
-    near = NeighbourPosterior.of(as_source(rows[:800]), targets[:800], hyper, 8, np.random.default_rng(0))
+    near = NeighbourPosterior.of(labelled(rows[:800], targets[:800]), hyper, 8, np.random.default_rng(0))
     found, _ = choose_posterior(None, near, rows[800:], targets[800:], 1e-6, ENGINE)
     assert found.neighbours > 8  # the more rows, the smaller the error
     assert not found.exact
     assert f"the nearest {found.neighbours} rows (held-out loss" in found.reason
     noise = np.random.default_rng(4).standard_normal((900, 1))
     far = Hyperparameters(gm.Gaussian(1e-3), 1.0)
-    near = NeighbourPosterior.of(as_source(rows[:800]), noise[:800], far, 8, np.random.default_rng(0))
+    near = NeighbourPosterior.of(labelled(rows[:800], noise[:800]), far, 8, np.random.default_rng(0))
     assert choose_posterior(None, near, rows[800:], noise[800:], 1.0, ENGINE)[0].neighbours == 8
 
 
@@ -286,11 +290,11 @@ def test_neighbours_are_refused_where_they_cannot_be():
     with pytest.raises(gm.InputError, match="approximation='neighbours' needs a kernel with lengthscales"):
         gm.GaussianProcessRegressor(function, approximation="neighbours").fit(X, Y)
     hyper = Hyperparameters(KERNELS["features"], 0.1)
-    wide = as_source(np.broadcast_to(np.ones(1), (20_000, 300)))
+    needed = neighbour_bytes(20_000, 300, 1, 1)
     with pytest.raises(gm.BudgetError, match=r"too small for approximation='neighbours'.*20000 dense rows"):
-        takes_neighbours("neighbours", wide, hyper, 100_000_000, 1)
-    assert not takes_neighbours("auto", wide, hyper, 100_000_000, 1)
-    assert takes_neighbours("auto", wide, hyper, 1_000_000_000, 1)
+        takes_neighbours("neighbours", 20_000, hyper, needed, 100_000_000)
+    assert not takes_neighbours("auto", 20_000, hyper, needed, 100_000_000)
+    assert takes_neighbours("auto", 20_000, hyper, needed, 1_000_000_000)
     with pytest.raises(gm.InputError, match="calibration='yes' is unknown"):
         gm.GaussianProcessRegressor(calibration="yes").fit(X, Y)
 
@@ -316,16 +320,17 @@ def test_contractions_of_stacks_are_those_of_each_set():
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_density_of_rows_given_their_neighbours_and_its_gradient(name, monkeypatch):
-    monkeypatch.setattr(conditional, "CONDITIONAL_ROWS", 40)
-    monkeypatch.setattr(conditional, "CONDITIONAL_NEIGHBOURS", 9)
+    monkeypatch.setattr(composite, "CONDITIONAL_ROWS", 40)
+    monkeypatch.setattr(composite, "CONDITIONAL_NEIGHBOURS", 9)
     hyper = Hyperparameters(KERNELS[name], 0.05)
     theta = hyper.theta
     prior = Prior(theta - 0.3, np.full(len(theta), 1.5))
     sample = CompositeBlock(X[50:90], Y[50:90])
-    made = conditional_rows(as_source(X), Y, sample, hyper, prior, ENGINE, np.random.default_rng(1))
-    assert (made.n_rows, made.rows.shape) == (40, (40, 10, 3))
+    near = conditional_rows(labelled(X, Y), hyper, ENGINE, np.random.default_rng(1))
+    made = Composite([sample], hyper, prior, ENGINE, near)
+    assert (made.n_rows, near.rows.shape) == (40, (40, 10, 3))
     total = -0.5 * len(theta) * (0.3 / 1.5) ** 2 + whole_density(hyper, sample)
-    for rows, targets in zip(made.rows, made.targets, strict=True):
+    for rows, targets in zip(near.rows, near.targets, strict=True):
         m, v = expected(hyper.kernel, 0.05, rows[:-1], targets[:-1], rows[-1])
         total += norm.logpdf(targets[-1], m, np.sqrt(v)).sum()
         number = np.argmin(np.square(X - rows[-1]).sum(axis=1))

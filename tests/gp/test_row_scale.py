@@ -10,7 +10,7 @@ import scipy.optimize
 from scipy.stats import t as student_t
 
 import gramian as gm
-from gramian.gp.row_scale import AGREEING_ROWS, RowScale
+from gramian.gp.calibration import AGREEING_ROWS, RowScale
 
 RNG = np.random.default_rng(5)
 MEANS, DEVIATIONS = RNG.normal(2.0, 3.0, (900, 2)), np.exp(RNG.normal(-1.0, 0.3, 900))

@@ -17,9 +17,9 @@ from gramian.data.mapped import MappedRows, map_rows
 from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import ArraySource, row_blocks
 from gramian.exceptions import InputError
-from gramian.metric.from_gradients import FLOOR, metric_of
-from gramian.metric.metric import Metric
-from gramian.metric.outer_product import Differentiable, outer_product
+from gramian.metric.gradients import Differentiable
+from gramian.metric.metric import FLOOR, Metric, metric_of
+from gramian.metric.outer_product import outer_product
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 4)) * [1.0, 2.0, 0.5, 3.0]

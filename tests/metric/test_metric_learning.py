@@ -7,9 +7,9 @@ import pytest
 import scipy.linalg as la
 
 import gramian as gm
-from gramian.metric.from_gradients import FLOOR
-from gramian.metric.learning import MetricLearningSettings, learn_metric
-from gramian.metric.metric import Metric
+from gramian.estimator.input import Input
+from gramian.metric.learning import learn_metric
+from gramian.metric.metric import FLOOR, Metric
 
 
 class Scripted:
@@ -39,13 +39,17 @@ class Scripted:
 START = Metric(scales=[1.0, 1.0])
 
 
+def learned(learner, start, settings):
+    return Input(None, *learn_metric(learner, start, settings))
+
+
 def ratio(metric):
     return float(metric.scales[1] / metric.scales[0])
 
 
 def test_the_best_round_is_kept_and_the_others_told():
     learner = Scripted(ratio)
-    found = learn_metric(learner, START, MetricLearningSettings(rounds=4, powers=(1.0,), bandwidth=False))
+    found = learned(learner, START, gm.LearnedMetric(rounds=4, powers=(1.0,), bandwidth=False))
     assert ratio(found.metric) == pytest.approx(0.5)
     assert [r.kept for r in found.rounds] == [False, True, False, False]
     assert [r.power for r in found.rounds] == [0.0, 1.0, 1.0, 1.0]
@@ -57,7 +61,7 @@ def test_the_best_round_is_kept_and_the_others_told():
 def test_a_round_that_blows_up_is_undone_and_tried_half_as_far():
     # Beyond a ratio of 0.6 predictions run away, 4,000-fold.
     learner = Scripted(lambda m: ratio(m) if ratio(m) > 0.6 else 4000.0, screen=ratio)
-    found = learn_metric(learner, START, MetricLearningSettings(rounds=3, powers=(1.0,), bandwidth=False))
+    found = learned(learner, START, gm.LearnedMetric(rounds=3, powers=(1.0,), bandwidth=False))
     assert "above the 1 of no metric" in found.rounds[1].undone
     assert found.rounds[2].power == 0.5
     assert found.rounds[2].kept
@@ -67,7 +71,7 @@ def test_a_round_that_blows_up_is_undone_and_tried_half_as_far():
 @pytest.mark.parametrize("error", [np.nan, np.inf])
 def test_errors_that_are_not_finite_are_undone(error):
     learner = Scripted(lambda m: 1.0 if m is START else error)
-    found = learn_metric(learner, START, MetricLearningSettings(rounds=5, patience=1, bandwidth=False))
+    found = learned(learner, START, gm.LearnedMetric(rounds=5, patience=1, bandwidth=False))
     assert found.metric is START
     assert found.rounds[0].kept
     assert [bool(r.undone) for r in found.rounds] == [False, True, True]
@@ -75,21 +79,21 @@ def test_errors_that_are_not_finite_are_undone(error):
 
 def test_a_fault_is_undone_whatever_the_error():
     learner = Scripted(ratio, fault=lambda m: "" if m is START else "out of range")
-    found = learn_metric(learner, START, MetricLearningSettings(rounds=1, powers=(1.0,), bandwidth=False))
+    found = learned(learner, START, gm.LearnedMetric(rounds=1, powers=(1.0,), bandwidth=False))
     assert found.metric is START
     assert found.rounds[1].undone == "out of range"
 
 
 def test_a_constant_model_ends_the_rounds():
-    found = learn_metric(Scripted(ratio, M=(0.0, 0.0)), START, MetricLearningSettings())
+    found = learned(Scripted(ratio, M=(0.0, 0.0)), START, gm.LearnedMetric())
     assert found.metric is START
     assert len(found.rounds) == 1
 
 
 def test_bandwidths_are_climbed_to():
     learner = Scripted(lambda m: ratio(m) + abs(np.log(m.scales[0] * 0.3)))
-    found = learn_metric(learner, START, MetricLearningSettings(rounds=1, powers=(1.0,)))
-    fixed = learn_metric(learner, START, MetricLearningSettings(rounds=1, powers=(1.0,), bandwidth=False))
+    found = learned(learner, START, gm.LearnedMetric(rounds=1, powers=(1.0,)))
+    fixed = learned(learner, START, gm.LearnedMetric(rounds=1, powers=(1.0,), bandwidth=False))
     assert found.rounds[1].bandwidth < 1.0 == fixed.rounds[1].bandwidth
     assert found.rounds[1].error < fixed.rounds[1].error
     np.testing.assert_allclose(found.metric.scales * found.rounds[1].bandwidth, fixed.metric.scales)

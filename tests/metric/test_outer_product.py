@@ -16,8 +16,8 @@ import gramian as gm
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels import Cauchy, FunctionKernel
-from gramian.metric.differences import by_switching
-from gramian.metric.outer_product import Differentiable, outer_product
+from gramian.metric.gradients import Differentiable, by_switching
+from gramian.metric.outer_product import outer_product
 from gramian.outer_product import average_gradient_outer_product
 
 D = 4

@@ -29,29 +29,46 @@ class FitSetup:
     """What planning and training are told by an estimator, whatever it minimises.
 
     ``approximation`` is what the user gave: a name, an unfitted instance, ``Exact(...)`` or a frozen one.
-    ``estimator`` is the name of the estimator's class, for errors.
+    ``estimator`` is the name of the estimator's class, for errors. ``standardize`` and ``metric`` are the
+    parameters of these names.
     """
 
     kernel: KernelParameters
     approximation: Any
     run: Run
     estimator: str
+    standardize: bool = False
+    metric: Any = None
 
     @classmethod
     def of(cls, model: BaseEstimator, phases: Phases = silent) -> Self:
         """Return the setup of an estimator; ``phases`` is told of the phases of its fit.
 
-        Raises ``InputError`` where an instance of an approximation sets what only the estimator decides.
+        Raises ``InputError`` where an instance of an approximation sets what only the estimator decides, or
+        rows would be scaled anew for landmarks that are fixed.
         """
         chosen, name = model.approximation, type(model).__name__
         if isinstance(chosen, Approximation):
             _refuse_ignored(name, {name: getattr(model, name) for name in OUTER}, chosen)
-        return cls(KernelParameters.given(model), chosen, Run.of(model, phases), name)
+        if model.standardize and isinstance(chosen, FrozenEstimator):
+            raise InputError(
+                "standardize=True would scale the rows anew for landmarks that are fixed by "
+                "FrozenEstimator. Scale the rows first, for both."
+            )
+        metric = getattr(model, "metric", None)
+        return cls(
+            KernelParameters.given(model), chosen, Run.of(model, phases), name, model.standardize, metric
+        )
 
     @property
     def automatic(self) -> bool:
         """Whether the approximation is left to the plan."""
         return isinstance(self.approximation, str) and self.approximation == "auto"
+
+    @property
+    def learns_metric(self) -> bool:
+        """Whether a metric is to be learned."""
+        return self.metric is not None and not hasattr(self.metric, "n_features")
 
     @property
     def frozen(self) -> bool:

@@ -18,13 +18,13 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, predicted_blocks
 from gramian.estimator.base import KernelEstimator, read_rows
+from gramian.estimator.input import Input
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError, listed, quoted
 from gramian.fast.probabilities import Calibration
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels.precomputed import bound
-from gramian.metric.input import Input
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import Boosted, RidgeMean, members_of
 from gramian.tables.serving import TableServer, encoded_rows

@@ -5,21 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from gramian._typing import Float64Array, Rows
-from gramian.data.source import RowSource, as_source, sample_rows
-from gramian.data.subset import SubsetRows
+from gramian.data.source import as_source, sample_rows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS
+from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.gp.calibration import BandCheck
 from gramian.gp.composite import block_likelihood, block_of
-from gramian.gp.hyperparameters import Hyperparameters
-from gramian.gp.neighbours import NeighbourPosterior
+from gramian.gp.neighbours import FEWEST, NeighbourPosterior
 from gramian.gp.posterior import Posterior
-from gramian.gp.sizes import FEWEST
+from gramian.gp.prior import Hyperparameters
 
 #: Most neighbours that are tried: from the fewest on twice as many, while the loss falls. By hand.
 MOST = 512
@@ -187,11 +187,7 @@ def held_out_check(
 
 
 def leave_one_out_judge(
-    source: RowSource,
-    targets: Float64Array,
-    engine: Engine,
-    rng: np.random.Generator,
-    weights: Float64Array | None = None,
+    known: LabelledRows[Any], engine: Engine, rng: np.random.Generator
 ) -> Callable[[Hyperparameters], float]:
     """Return hyperparameters ↦ the loss on rows left out, given their neighbours, and a share of another.
 
@@ -199,17 +195,16 @@ def leave_one_out_judge(
     hardly depends on the lengthscales, which decide what is predicted far from rows. Therefore a tenth of
     −log p(y)/n of 500 random rows is added.
     """
-    some = np.sort(rng.permutation(len(targets))[:AMONG_ROWS])
-    among = SubsetRows(source, some) if len(some) < len(targets) else source
-    known, counts = targets[some], None if weights is None else weights[some]
-    rows, numbers = sample_rows(among, JUDGED_ROWS, rng)
+    some = np.sort(rng.permutation(known.n)[:AMONG_ROWS])
+    among = known.taken(some) if len(some) < known.n else known
+    rows, numbers = sample_rows(among.source, JUDGED_ROWS, rng)
+    targets, counts = among.numbers[numbers], None if among.weights is None else among.weights[numbers]
     seed = int(rng.integers(2**31))
-    far = block_of(source, targets, np.sort(rng.permutation(len(targets))[:FAR_ROWS]), weights)
+    far = block_of(known, np.sort(rng.permutation(known.n)[:FAR_ROWS]))
 
     def judge(hyper: Hyperparameters) -> float:
-        near = NeighbourPosterior.of(among, known, hyper, FEWEST, np.random.default_rng(seed), counts)
-        own = None if counts is None else counts[numbers]
-        loss = near_check(near, rows, known[numbers], engine, np.asarray(numbers), own).loss
+        near = NeighbourPosterior.of(among, hyper, FEWEST, np.random.default_rng(seed))
+        loss = near_check(near, rows, targets, engine, np.asarray(numbers), counts).loss
         try:
             loss -= FAR_SHARE * block_likelihood(hyper, far)[0] / far.targets.size
         except np.linalg.LinAlgError:

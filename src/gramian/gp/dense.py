@@ -14,11 +14,14 @@ import numpy as np
 
 from gramian._lapack import cho_solve, inverse_of_factored
 from gramian._numerics import cholesky_lower
-from gramian._typing import Float64Array, Rows
+from gramian._typing import Float64Array, IntArray, Rows
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
 from gramian.kernels.gradient import contract
 from gramian.solvers.threads import blas_for
+
+#: Value of −log p(y) if the covariance cannot be factorised: worse than any real value.
+FAILED = 1e25
 
 
 def dense_likelihood(
@@ -35,33 +38,30 @@ def dense_likelihood(
     ``weights`` : (n,), a row has noise/weight. ``by_kernel=False`` leaves out the derivatives in the kernel's
     parameters. Time O(n³), memory O(n²).
     """
-    with blas_for(len(Y)):
-        return _likelihood(kernel, noise_of(noise, weights), X, Y, by_kernel)
-
-
-def _likelihood(
-    kernel: Kernel, noise: float | Float64Array, X: Rows, Y: Float64Array, by_kernel: bool
-) -> tuple[float, Float64Array]:
     n, outputs = Y.shape
-    covariance = np.asarray(kernel(X, dtype=np.float64, n_jobs=1), np.float64)
-    covariance.flat[:: n + 1] += noise
-    lower, _ = cholesky_lower(covariance, "K + noise·I", warn=False)
-    del covariance  # three arrays of n² numbers are held at a time
-    a = np.asarray(cho_solve(lower, Y), np.float64)
-    logdet = 2.0 * float(np.log(np.diag(lower)).sum())
-    value = -0.5 * (float(np.vdot(Y, a)) + outputs * (logdet + n * np.log(2.0 * np.pi)))
-    adjoint = inverse_of_factored(lower)
-    del lower
-    adjoint *= -outputs
-    adjoint += a @ a.T
-    adjoint *= 0.5
-    slope = float(np.sum(noise * np.diag(adjoint)))
-    if not by_kernel:
-        return value, np.array([slope])
-    points = np.asarray(dense(X), np.float64)
-    return value, np.append(contract(kernel, points, points, adjoint), slope)
+    own_noise = noise_of(noise, weights)
+    with blas_for(n):
+        covariance = np.asarray(kernel(X, dtype=np.float64, n_jobs=1), np.float64)
+        covariance.flat[:: n + 1] += own_noise
+        lower, _ = cholesky_lower(covariance, "K + noise·I", warn=False)
+        del covariance  # three arrays of n² numbers are held at a time
+        a = np.asarray(cho_solve(lower, Y), np.float64)
+        logdet = 2.0 * float(np.log(np.diag(lower)).sum())
+        value = -0.5 * (float(np.vdot(Y, a)) + outputs * (logdet + n * np.log(2.0 * np.pi)))
+        adjoint = inverse_of_factored(lower)
+        del lower
+        adjoint *= -outputs
+        adjoint += a @ a.T
+        adjoint *= 0.5
+        slope = float(np.sum(own_noise * np.diag(adjoint)))
+        if not by_kernel:
+            return value, np.array([slope])
+        points = np.asarray(dense(X), np.float64)
+        return value, np.append(contract(kernel, points, points, adjoint), slope)
 
 
-def noise_of(noise: float, weights: Float64Array | None) -> float | Float64Array:
-    """Return the noise of rows with these weights: a row of weight w is the mean of w observations."""
-    return noise if weights is None else noise / weights
+def noise_of(
+    noise: float, weights: Float64Array | None, rows: IntArray | slice = slice(None)
+) -> float | Float64Array:
+    """Return the noise of rows, some of those with weights: one of weight w is the mean of w observations."""
+    return noise if weights is None else noise / weights[rows]

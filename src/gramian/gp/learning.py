@@ -12,21 +12,21 @@ import scipy.optimize as so
 
 from gramian._phases import Progress
 from gramian._typing import Array, Float64Array
-from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError, listed, quoted, user_level
 from gramian.gp.composite import (
-    FAILED,
     NEIGHBOURS,
     RANDOM_SHARE,
     Composite,
     Prior,
     block_of,
+    conditional_rows,
     neighbour_blocks,
 )
-from gramian.gp.conditional import Conditional, conditional_rows
-from gramian.gp.hyperparameters import Hyperparameters, feature_kernel
-from gramian.gp.start import GPLearningSettings
+from gramian.gp.dense import FAILED
+from gramian.gp.parameters import ProcessParameters
+from gramian.gp.prior import Hyperparameters, feature_kernel
 from gramian.kernels.base import Scaled
 
 Loss = Callable[[Array], tuple[float, Float64Array]]
@@ -92,45 +92,50 @@ class ClimbResult:
     iterations: int
     evaluations: int
     converged: bool
-    message: str
-
-
-class Interrupted(Exception):
-    """Ctrl-C during a run; ``best`` is the best θ that it had seen."""
-
-    def __init__(self, best: Float64Array, value: float) -> None:
-        super().__init__()
-        self.best, self.value = best, value
+    message: str = ""
+    interrupted: bool = False  #: whether Ctrl-C ended it
 
 
 def climb(
-    loss: Loss, start: Float64Array, bounds: Float64Array, settings: GPLearningSettings, n_rows: int
+    loss: Loss,
+    start: Float64Array,
+    bounds: Float64Array,
+    parameters: ProcessParameters,
+    n_rows: int,
+    progress: Progress,
 ) -> ClimbResult:
-    """Minimise −log p(y) from ``start`` within the bounds; the best θ that was seen is the result."""
+    """Minimise −log p(y) from ``start`` within the bounds; the best θ that was seen is the result.
+
+    ``progress`` is called with 1 for each evaluation.
+    """
     best, slope, seen = (FAILED, start), np.inf, 0
 
     def watched(theta: Array) -> tuple[float, Float64Array]:
         nonlocal best, slope, seen
         seen += 1
+        progress(1)
         value, gradient = loss(theta)
         if value < best[0]:
             best, slope = (value, np.array(theta)), float(np.abs(gradient).max(initial=0.0))
         return value, gradient
 
+    def called(theta: Array, eval_gradient: bool = True) -> Any:
+        return watched(theta) if eval_gradient else watched(theta)[0]
+
     try:
-        if settings.optimizer is not None:
-            theta, value = _found(settings.optimizer(_callback(watched), start, bounds), len(start))
-            return ClimbResult(theta, -value, slope, 0, seen, True, "")
+        if callable(parameters.optimizer):
+            theta, value = _found(parameters.optimizer(called, start, bounds), len(start))
+            return ClimbResult(theta, -value, slope, 0, seen, True)
         done = so.minimize(
             watched,
             start,
             jac=True,
             method="L-BFGS-B",
             bounds=so.Bounds(bounds[:, 0], bounds[:, 1]),
-            options={"maxiter": settings.max_iterations, "gtol": LEAST_SLOPE, "ftol": LEAST_FALL},
+            options={"maxiter": parameters.max_iter, "gtol": LEAST_SLOPE, "ftol": LEAST_FALL},
         )
     except KeyboardInterrupt:
-        raise Interrupted(best[1], -best[0]) from None
+        return ClimbResult(best[1], -best[0], slope, 0, seen, False, interrupted=True)
     # Where all bounds are equal SciPy gives no status and no steps.
     gave_up = done.get("status") == 2 and slope <= LEAST_ROW_SLOPE * n_rows
     steps, ended = int(done.get("nit", 0)), bool(done.success or gave_up)
@@ -155,15 +160,13 @@ def _found(answer: Any, size: int) -> tuple[Float64Array, float]:
 
 def learn(
     hyper: Hyperparameters,
-    source: RowSource,
-    targets: Float64Array,
-    settings: GPLearningSettings,
+    rows: LabelledRows[Any],
+    parameters: ProcessParameters,
     *,
     engine: Engine,
     rng: np.random.Generator,
-    progress: Progress | None = None,
+    progress: Progress,
     judge: Judge | None = None,
-    weights: Float64Array | None = None,
 ) -> Learned:
     """Maximise the likelihood by stages: 500 random rows from several starts, then more, each from the last.
 
@@ -173,7 +176,7 @@ def learn(
 
     Up to 2,000 learning rows, the second stage is the likelihood of all of them. Beyond, it is that of a
     random sample and of blocks of neighbours (:class:`Composite`). With ``judge`` follows the density of
-    random rows given their nearest rows, together with that of the first 500 (:class:`Conditional`).
+    random rows given their nearest rows, together with that of the first 500.
     Neighbours are chosen twice, since they depend on the lengthscales. Other starts have shorter
     lengthscales, or, of a user's kernel instance, are log-normal about the start with a standard deviation of
     1.5 (a factor of 4.5); all are clipped to the bounds, the start plus ``log_factors``. ``progress`` is
@@ -182,43 +185,39 @@ def learn(
 
     Time O(evaluations · Σ b³) for blocks of b rows.
     """
-    start = hyper.theta
-    bounds = start[:, None] + settings.log_factors
-    prior = _prior(hyper, weak=settings.weak_prior)
+    bounds = hyper.theta[:, None] + parameters.log_factors
     stages: list[LearningStage] = []
     starts_reached: tuple[LearningStage, ...] = ()
-    iterations, interrupted = 0, False
-    ends: list[ClimbResult] = []
-    try:
-        for objective in _stages(
-            hyper, source, targets, settings, prior, engine, rng, stages, judge is not None, weights
-        ):
-            tells = _telling(objective.loss, progress)
-            starts = [objective.hyper.theta]
-            if not stages:
-                starts += [
-                    np.clip(other, bounds[:, 0], bounds[:, 1])
-                    for other in _other_starts(hyper, settings, rng)
-                ]
-            runs = [climb(tells, first, bounds, settings, objective.n_rows) for first in starts]
-            scores = [np.nan if judge is None else judge(hyper.at(one.theta)) for one in runs]
-            reached = tuple(
-                LearningStage(
-                    *(objective.n_rows, objective.n_blocks, one.theta, one.value),
-                    *(one.evaluations, one.converged, loss),
-                )
-                for one, loss in zip(runs, scores, strict=True)
+    iterations, ends = 0, list[ClimbResult]()
+    for objective in _stages(hyper, rows, parameters, engine, rng, stages, conditional=judge is not None):
+        starts = [objective.hyper.theta]
+        if not stages:
+            others = _other_starts(hyper, parameters, rng)
+            starts += [np.clip(other, bounds[:, 0], bounds[:, 1]) for other in others]
+        runs: list[ClimbResult] = []
+        for first in starts:
+            runs.append(climb(objective.loss, first, bounds, parameters, objective.n_rows, progress))
+            if runs[-1].interrupted:
+                break
+        stopped = runs[-1].interrupted
+        scores = [np.nan] * len(runs)
+        if judge is not None and not stopped:
+            scores = [judge(hyper.at(one.theta)) for one in runs]
+        reached = tuple(
+            LearningStage(
+                *(objective.n_rows, objective.n_blocks, one.theta, one.value),
+                *(one.evaluations, one.converged, loss),
             )
-            number = int(np.argmin([-one.value for one in runs] if judge is None else scores))
-            ends.append(runs[number])
-            starts_reached = starts_reached or reached
-            iterations += sum(one.iterations for one in runs)
-            evaluations = sum(one.evaluations for one in runs)
-            stages.append(replace(reached[number], evaluations=evaluations))
-    except Interrupted as stop:
-        interrupted = True
-        theta, value = (stop.best, stop.value) if stop.value > -FAILED else (start, -FAILED)
-        stages.append(LearningStage(objective.n_rows, objective.n_blocks, theta, value, 0, False))
+            for one, loss in zip(runs, scores, strict=True)
+        )
+        number = int(np.argmin([-one.value for one in runs] if np.isnan(scores[0]) else scores))
+        ends.append(runs[-1] if stopped else runs[number])
+        starts_reached = starts_reached or reached
+        iterations += sum(one.iterations for one in runs)
+        evaluations = sum(one.evaluations for one in runs)
+        stages.append(replace(reached[number], evaluations=evaluations))
+        if stopped:
+            break
     chosen = _best(stages)
     best = stages[chosen]
     learned = Learned(
@@ -226,15 +225,15 @@ def learn(
         best.value,
         iterations,
         sum(stage.evaluations for stage in stages),
-        best.converged,
+        best.converged and not ends[-1].interrupted,
         _at_bounds(best.theta, bounds),
         best.n_rows,
         starts_reached,
         tuple(stages),
-        interrupted,
+        ends[-1].interrupted,
     )
-    if targets.any():  # nothing but the bounds holds a process of targets that are all the same
-        _warn(learned, None if interrupted else ends[chosen], hyper, settings)
+    if rows.numbers.any():  # nothing but the bounds holds a process of targets that are all the same
+        _warn(learned, ends[chosen], hyper, parameters)
     return learned
 
 
@@ -243,31 +242,26 @@ def learn_all(
     n_rows: int,
     hyper: Hyperparameters,
     before: Learned,
-    settings: GPLearningSettings,
-    *,
-    progress: Progress | None = None,
+    parameters: ProcessParameters,
+    progress: Progress,
 ) -> Learned:
     """Go on from what the blocks taught, by the ``loss`` −log p(y) of all rows; ``hyper`` as at the start."""
-    bounds = hyper.theta[:, None] + settings.log_factors
-    try:
-        run = climb(_telling(loss, progress), before.theta, bounds, settings, n_rows)
-        stage, stopped = LearningStage(n_rows, 1, run.theta, run.value, run.evaluations, run.converged), False
-    except Interrupted as stop:
-        run, stopped = None, True
-        stage = LearningStage(n_rows, 1, stop.best, stop.value, 0, False)
+    bounds = hyper.theta[:, None] + parameters.log_factors
+    run = climb(loss, before.theta, bounds, parameters, n_rows, progress)
+    stage = LearningStage(n_rows, 1, run.theta, run.value, run.evaluations, run.converged)
     learned = replace(
         before,
-        theta=stage.theta,
-        value=stage.value,
-        iterations=before.iterations + (0 if run is None else run.iterations),
-        evaluations=before.evaluations + stage.evaluations,
-        converged=stage.converged,
-        at_bounds=_at_bounds(stage.theta, bounds),
+        theta=run.theta,
+        value=run.value,
+        iterations=before.iterations + run.iterations,
+        evaluations=before.evaluations + run.evaluations,
+        converged=run.converged,
+        at_bounds=_at_bounds(run.theta, bounds),
         n_rows=n_rows,
         stages=(*before.stages, stage),
-        interrupted=stopped,
+        interrupted=run.interrupted,
     )
-    _warn(learned, run, hyper, settings)
+    _warn(learned, run, hyper, parameters)
     return learned
 
 
@@ -289,25 +283,25 @@ def _at_bounds(theta: Float64Array, bounds: Float64Array) -> tuple[int, ...]:
 
 def _stages(
     hyper: Hyperparameters,
-    source: RowSource,
-    targets: Float64Array,
-    settings: GPLearningSettings,
-    prior: Prior,
+    rows: LabelledRows[Any],
+    parameters: ProcessParameters,
     engine: Engine,
     rng: np.random.Generator,
     done: list[LearningStage],
+    *,
     conditional: bool,
-    weights: Float64Array | None,
-) -> Iterator[Composite | Conditional]:
+) -> Iterator[Composite]:
     """Yield the objective of each stage, at the best θ that the stages before reached."""
-    n, wanted = source.shape[0], min(settings.n_rows, source.shape[0])
+    wanted = parameters.rows_of(rows.n)
     random_rows = _sample_rows(wanted)
-    order = rng.permutation(rng.choice(n, random_rows, replace=False))
-    sample = block_of(source, targets, np.sort(order), weights)
-    objective = Composite([sample], hyper, prior, engine)
-    few = sample
+    order = rng.permutation(rng.choice(rows.n, random_rows, replace=False))
+    few = sample = block_of(rows, np.sort(order))
+    # The parameters of a named kernel have a prior about the start, the rest has none.
+    deviation = np.full(len(hyper.theta), np.inf)
+    deviation[: len(hyper.own) if parameters.named else 0] = SPREAD
+    objective = Composite([sample], hyper, Prior(hyper.theta, deviation), engine)
     if random_rows > FIRST_ROWS:
-        few = block_of(source, targets, np.sort(order[:FIRST_ROWS]), weights)
+        few = block_of(rows, np.sort(order[:FIRST_ROWS]))
         yield replace(objective, blocks=[few])
         objective = replace(objective, hyper=hyper.at(done[-1].theta))
     if wanted <= DENSE_ROWS:
@@ -316,11 +310,12 @@ def _stages(
     count = len(block_sizes(wanted)) - 1
     for _ in range(1 if conditional else ROUNDS):
         now = hyper.at(done[_best(done)].theta) if done else hyper
-        near = neighbour_blocks(source, targets, now, count, rng, weights)
+        near = neighbour_blocks(rows, now, count, rng)
         yield replace(objective, blocks=[sample, *near], hyper=now)
     for _ in range(ROUNDS if conditional else 0):
         now = hyper.at(done[_best(done)].theta)
-        yield conditional_rows(source, targets, few, now, prior, engine, rng, weights)
+        given = conditional_rows(rows, now, engine, rng)
+        yield replace(objective, blocks=[few], hyper=now, near=given)
 
 
 def _best(stages: list[LearningStage]) -> int:
@@ -329,49 +324,38 @@ def _best(stages: list[LearningStage]) -> int:
     return len(stages) - 1 if np.isnan(losses[-1]) else int(np.argmin(losses))
 
 
-def _prior(hyper: Hyperparameters, *, weak: bool) -> Prior:
-    """Return the prior of θ: about the start for the parameters of a named kernel, none for the rest."""
-    theta = hyper.theta
-    deviation = np.full(len(theta), np.inf)
-    if weak:
-        deviation[: len(hyper.own)] = SPREAD
-    return Prior(theta, deviation)
-
-
 def _other_starts(
-    hyper: Hyperparameters, settings: GPLearningSettings, rng: np.random.Generator
+    hyper: Hyperparameters, parameters: ProcessParameters, rng: np.random.Generator
 ) -> list[Float64Array]:
     """Return further starts: of a named kernel with lengthscales each time a quarter as long, else random.
 
     A process whose lengthscales start too long takes everything for noise and stays there.
     """
     start = hyper.theta
-    if not settings.weak_prior or feature_kernel(hyper.kernel) is None:
-        return [start + SPREAD * rng.standard_normal(len(start)) for _ in range(settings.n_restarts)]
+    if not parameters.named or feature_kernel(hyper.kernel) is None:
+        return [start + SPREAD * rng.standard_normal(len(start)) for _ in range(parameters.restarts)]
     first = 1 if isinstance(hyper.kernel, Scaled) else 0
     lengths = np.zeros(len(start))
     lengths[first : len(hyper.own)] = np.log(4.0)
-    return [start - (i + 1) * lengths for i in range(settings.n_restarts)]
+    return [start - (i + 1) * lengths for i in range(parameters.restarts)]
 
 
-def _warn(
-    learned: Learned, run: ClimbResult | None, hyper: Hyperparameters, settings: GPLearningSettings
-) -> None:
+def _warn(learned: Learned, run: ClimbResult, hyper: Hyperparameters, parameters: ProcessParameters) -> None:
     """Warn where learning did not end as it should. Noise at its lower bound is what exact targets have."""
     bare = len(hyper.own) if learned.theta[-1] < hyper.theta[-1] else -1
     told = [i for i in learned.at_bounds if i != bare]
     if learned.interrupted:
         text = f"learning was interrupted in stage {len(learned.stages)}; the best parameters so far stay."
-    elif run is not None and not run.converged:
+    elif not run.converged:
         why = (
-            f"learning stopped at max_iter={settings.max_iterations} iterations with a gradient of "
+            f"learning stopped at max_iter={parameters.max_iter} iterations with a gradient of "
             f"{run.slope:.2g} by log parameters. Raise max_iter, or scale the features."
         )
         gave_up = (
             f"learning made no progress from a gradient of {run.slope:.2g} by log parameters "
             f"({run.message}). Give another start (gamma, noise), or a larger noise."
         )
-        text = why if run.iterations >= settings.max_iterations else gave_up
+        text = why if run.iterations >= parameters.max_iter else gave_up
     elif told:
         names = listed((f"{hyper.names[i]} ({np.exp(learned.theta[i]):.3g})" for i in told), 5, show=str)
         text = (
@@ -381,20 +365,3 @@ def _warn(
     else:
         return
     warnings.warn(text, AccuracyWarning, stacklevel=user_level())
-
-
-def _telling(loss: Loss, progress: Progress | None) -> Loss:
-    def told(theta: Array) -> tuple[float, Float64Array]:
-        if progress is not None:
-            progress(1)
-        return loss(theta)
-
-    return told
-
-
-def _callback(loss: Loss) -> Callable[..., Any]:
-    def called(theta: Array, eval_gradient: bool = True) -> Any:
-        value, slope = loss(theta)
-        return (value, slope) if eval_gradient else value
-
-    return called

@@ -23,24 +23,106 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, user_level
-from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
-from gramian.gp.nearest import NearestRows
+from gramian.gp.prior import Hyperparameters, in_units, lengthscales
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
 from gramian.kernels.stacks import stacked_grams
+from gramian.landmarks.bisection import bisect
+from gramian.landmarks.routing import BisectionPartition
 
+#: Fewest neighbours of a row. Chosen by hand.
+FEWEST = 64
+#: Rows of a leaf, and rows of the nearest leaves that are searched at least. Up to so many rows all are
+#: searched, and the neighbours are the true ones. Chosen by hand.
+LEAF_ROWS, SEARCHED_ROWS = 128, 4_096
+#: Most rows that the tree is fitted on. Chosen by hand.
+FITTED_ROWS = 100_000
+#: Rows that are searched for at a time in a leaf. Chosen by hand.
+GROUP_ROWS = 64
 #: Bytes of the matrices that are factored together. Chosen by hand.
 STACK_BYTES = 1 << 23
 #: Change of a mean, in deviations of a new observation, from which float32 is too coarse. Chosen by hand.
 NOTICEABLE = 1e-2
 #: Rows by which the size of the kernel's diagonal is judged. Chosen by hand.
 DIAGONAL_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class NearestRows:
+    """Points in leaves of a bisection, with the leaves about each leaf: finds near points of any row.
+
+    points : (n, d) in units of the metric, in the order of their leaves; numbers : (n,), what they were
+    called before; starts : (leaves + 1,), where each leaf begins; nearest : (leaves, leaves kept), the leaves
+    by the distance of their centres from each leaf's, itself first; kept : (leaves,), how many are searched.
+    """
+
+    points: Float64Array
+    numbers: IntArray
+    partition: BisectionPartition
+    starts: IntArray
+    nearest: IntArray
+    kept: IntArray
+
+    @classmethod
+    def of(cls, points: Float64Array, rng: np.random.Generator) -> NearestRows:
+        """Return the search among these points. Time O(n d log n + leaves²), memory two copies."""
+        n = len(points)
+        sample = points if n <= FITTED_ROWS else points[np.sort(rng.choice(n, FITTED_ROWS, replace=False))]
+        leaves = round(n / LEAF_ROWS) if n > SEARCHED_ROWS else 1
+        partition = bisect(sample, leaves, 1, rng)
+        labels = partition.route(points)
+        order = np.argsort(labels, kind="stable")
+        sizes = np.bincount(labels, minlength=partition.n_blocks)
+        starts = np.append(0, np.cumsum(sizes))
+        centers = np.add.reduceat(points[order], np.minimum(starts[:-1], n - 1), axis=0)
+        centers /= np.maximum(sizes, 1)[:, None]
+        some = min(len(sizes), 4 * (1 + SEARCHED_ROWS // LEAF_ROWS))
+        nearest = np.empty((len(sizes), some), np.intp)
+        for part in row_slices(len(sizes), GROUP_ROWS):
+            away = cdist(centers[part], centers)
+            away[:, sizes == 0] = np.inf
+            nearest[part] = np.argsort(away, axis=1, kind="stable")[:, :some]
+        kept = np.minimum(1 + (np.cumsum(sizes[nearest], axis=1) < SEARCHED_ROWS).sum(axis=1), some)
+        return cls(points[order], order, partition, starts, nearest, kept)
+
+    def groups(self, rows: Float64Array, engine: Engine) -> list[tuple[int, IntArray]]:
+        """Return (leaf, numbers of the rows in it) for all rows, in groups of up to 64."""
+        labels = self.partition.route(rows, engine)
+        order = np.argsort(labels, kind="stable")
+        bounds = np.searchsorted(labels[order], np.arange(self.partition.n_blocks + 1))
+        return [
+            (leaf, order[bounds[leaf] : bounds[leaf + 1]][part])
+            for leaf in np.flatnonzero(np.diff(bounds)).tolist()
+            for part in row_slices(int(bounds[leaf + 1] - bounds[leaf]), GROUP_ROWS)
+        ]
+
+    def found(self, leaf: int, rows: Float64Array, count: int, without: IntArray | None = None) -> IntArray:
+        """Return the positions in ``points`` of near points of each row of a leaf, (rows, count).
+
+        They are the nearest of the points in the leaves that are searched, or all of these if they are fewer.
+        ``without`` : the number of the training row that each row is itself, which is left out. Order within
+        a row is arbitrary.
+        """
+        leaves = self.nearest[leaf, : self.kept[leaf]]
+        at = np.concatenate([np.arange(self.starts[one], self.starts[one + 1]) for one in leaves])
+        center = self.points[at].mean(axis=0)
+        points, moved = self.points[at] - center, rows - center
+        with np.errstate(over="ignore", invalid="ignore"):  # to a row that far away, all are equally near
+            squares = np.einsum("ij,ij->i", points, points) - 2.0 * (moved @ points.T)
+        if without is not None:
+            squares[self.numbers[at] == without[:, None]] = np.inf
+        count = min(count, len(at) - (without is not None))
+        if count < len(at):
+            return at[np.argpartition(squares, max(0, count - 1), axis=1)[:, :count]]
+        return np.tile(at, (len(rows), 1))
 
 
 @dataclass(frozen=True)
@@ -63,21 +145,15 @@ class NeighbourPosterior:
 
     @classmethod
     def of(
-        cls,
-        source: RowSource,
-        targets: Float64Array,
-        hyper: Hyperparameters,
-        count: int,
-        rng: np.random.Generator,
-        weights: Float64Array | None = None,
+        cls, known: LabelledRows[Any], hyper: Hyperparameters, count: int, rng: np.random.Generator
     ) -> NeighbourPosterior:
-        """Return the posterior given all rows, by factors in float64.
+        """Return the posterior given all of some rows, by factors in float64.
 
         Warns :class:`AccuracyWarning` where the noise is raised, so that a factor of rows that repeat exists.
         Time O(n d log n), memory two copies of the rows, one of which is kept.
         """
         scale = lengthscales(hyper.kernel)
-        rows = np.asarray(dense(source.rows(slice(0, source.shape[0]))), np.float64)
+        rows, weights = np.asarray(dense(known.rows), np.float64), known.weights
         points = rows if scale is None else rows / scale
         kernel = hyper.kernel if scale is None else in_units(hyper.kernel)
         near = NearestRows.of(points, rng)
@@ -93,7 +169,8 @@ class NeighbourPosterior:
             )
         # A weight that makes a noise smaller than the least counts as that one.
         kept = None if weights is None else np.minimum(weights[near.numbers], max(1.0, noise / least))
-        return cls(kernel, noise, scale, near, targets[near.numbers], count, np.dtype(np.float64), kept)
+        targets = known.numbers[near.numbers]
+        return cls(kernel, noise, scale, near, targets, count, np.dtype(np.float64), kept)
 
     def narrowed(self, X: Rows, engine: Engine, *, without: IntArray | None = None) -> NeighbourPosterior:
         """Return this posterior with float32 factors, unless a mean of these rows changes noticeably."""
@@ -200,11 +277,6 @@ class NeighbourPosterior:
         bound = 2.0 * np.einsum("bmo,bmo,bm->bo", y, y, 1.0 / noise[:, :-1]) + 1.0
         stack[:, diagonal[size:], diagonal[size:]] = bound
         return np.asarray(np.linalg.cholesky(stack)[:, size - 1 :, size - 1], np.float64)
-
-
-def neighbour_bytes(n_rows: int, n_features: int, n_outputs: int, n_threads: int) -> int:
-    """Return the working memory of neighbours: two copies of the rows, and stacks with their temporaries."""
-    return 8 * n_rows * (2 * n_features + n_outputs + 4) + 5 * STACK_BYTES * n_threads
 
 
 def _least_noise(kernel: Kernel, points: Float64Array) -> float:

@@ -22,19 +22,18 @@ from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.conformal import share
 from gramian.estimator.fitting import all_or_nothing, shown_phases
+from gramian.estimator.input import INPUT, Input, feature_importances_
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.labels import checked_weights
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.gp.objective import LikelihoodObjective
+from gramian.gp.likelihood import LikelihoodObjective
 from gramian.gp.parameters import DEFAULT_NOISE, ProcessParameters
-from gramian.gp.paths import Paths
-from gramian.gp.posterior import joint_draws
+from gramian.gp.posterior import drawn_paths, joint_draws
 from gramian.gp.training import fit_process, mean_of, moments_of, plan_process, prior_covariance
-from gramian.metric.input import INPUT, Input, feature_importances_
-from gramian.metric.summary import with_metric
+from gramian.metric.input import with_metric
 
 
 @dataclass(eq=False, repr=False)
@@ -211,8 +210,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             targets = NumberTargets(y, source.shape[0])
             targets.refuse_tiny()
             rows = LabelledRows(source, targets, checked_weights(sample_weight, source.shape[0]))
-            fit = fit_process(rows, ProcessParameters.of(self, phases))
-            self._keep(fit.state())
+            self._keep(fit_process(rows, ProcessParameters.of(self, phases)))
             self._flat = targets.flat
             return self
 
@@ -340,12 +338,12 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         """
         check_is_fitted(self, "posterior_")
         draws = whole_number("n_samples", n_samples, 1)
-        paths = Paths.of(self.posterior_, draws, as_generator(random_state))
+        paths = drawn_paths(self.posterior_, draws, as_generator(random_state))
 
         def evaluate(X: RowsLike) -> Float64Array:
             source = self._prepared(X)
             out = np.empty((source.shape[0], len(self.y_std_), draws))
-            for where, values in paths.blocks(source, self._engine()):
+            for where, values in paths(source, self._engine()):
                 out[where] = values * self.y_std_[:, None] + self.y_mean_[:, None]
             return predicted_numbers(out, flat=self._flat)
 

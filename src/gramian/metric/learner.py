@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Float64Array, IntArray
-from gramian.data.source import ArraySource
-from gramian.engine import Engine
+from gramian.approximations.setup import FitSetup
+from gramian.data.source import ArraySource, RowSource
 from gramian.estimator.labelled import LabelledRows
-from gramian.metric.differences import gradient_rows
+from gramian.exact.exact import Exact
+from gramian.kernels import Kernel
+from gramian.metric.gradients import Differentiable, column_levels, gradient_rows
+from gramian.metric.learning import LearnedMetric
 from gramian.metric.metric import Metric
-from gramian.metric.outer_product import Differentiable, column_levels, outer_product
-from gramian.metric.rounds import FittedRound, MakeRoundModel, RoundSetup
+from gramian.metric.outer_product import outer_product
 
 #: Largest number of held-out rows; training and held-out rows of a small fit that compares candidates.
 MOST_HELD_OUT, SCREEN_ROWS, SCREEN_HELD_OUT = 4_000, 1_500, 2_000
 #: Held-out predictions may leave the targets' range by this many times its width.
 BEYOND = 3.0
+#: Memory budget from which metrics are compared by exact ridge fits, the quickest for few rows.
+QUICK_BYTES = 200_000_000
+
+#: From targets and values (n, outputs) to the loss of each row, (n,): the held-out error is their mean.
+Losses: TypeAlias = Callable[[Float64Array, Float64Array], Float64Array]
+
+
+def squared_errors(targets: Float64Array, values: Float64Array) -> Float64Array:
+    """Return the squared error of each row, (n,), from (n, outputs)."""
+    return np.asarray(((values - targets) ** 2).mean(axis=1))
+
+
+@dataclass(frozen=True)
+class FittedRound:
+    """A model that a round has fitted."""
+
+    fit: Any  #: what the next round may start from
+    values: Callable[[RowSource], Float64Array]  #: f(x), shape (n, outputs)
+    predictor: Any  #: what is differentiated, with its kernel
+    kernel: Kernel
+    losses: Losses = squared_errors
+    bounded: bool = True  #: whether f stands for the targets: values far outside of their range are wrong
+
+
+#: Fits the model of a round to rows in memory, by the setup of the rounds. Also takes ``fit`` of an earlier
+#: round, or None, and whether it serves only to compare metrics, so that a quicker kind of model will do.
+FitRound: TypeAlias = Callable[[LabelledRows[Any], FitSetup, Any, bool], FittedRound]
 
 
 @dataclass(frozen=True)
@@ -35,26 +65,32 @@ class Attempt:
     fault: str
 
     def outer_product(self) -> Float64Array:
-        """Return M at rows of the training part, by the features as they were."""
-        return self.learner.gradients(self.fitted, self.metric)
+        """Return M, the average gradient outer product of x ↦ f(T(x)), at rows of the training part."""
+        learner, fitted = self.learner, self.fitted
+        part = learner.train.first(gradient_rows(learner.groups, learner.settings.gradient_rows))
+        return outer_product(
+            Differentiable(fitted.predictor, fitted.kernel, self.metric),
+            part.rows,
+            form=learner.settings.form,
+            weights=part.weights,
+            switched=learner.groups,
+            levels=learner.levels,
+            engine=learner.setup.run.engine,
+        )
 
 
 @dataclass(frozen=True)
 class EstimatorLearner:
     """Fits models to ``train`` under one metric after another, scored on ``held_out``.
 
-    Both are in memory and in random order. ``switched``: groups of columns beside those of two values, which
-    are found.
+    Both are in memory and in random order.
     """
 
-    models: MakeRoundModel
-    setup: RoundSetup  #: of the first round
+    fit_round: FitRound
+    setup: FitSetup  #: the same for all rounds, so that metrics are compared on the same randomness
     train: LabelledRows[Any]
     held_out: LabelledRows[Any]
-    engine: Engine
-    form: str
-    gradient_rows: int
-    switched: tuple[Any, ...] = ()
+    settings: LearnedMetric
 
     def fit(self, metric: Metric, before: Attempt | None) -> Attempt:
         """Fit to the training part, in landmarks of its own, and score the fit."""
@@ -65,19 +101,6 @@ class EstimatorLearner:
         attempt = self._attempt(*self._small, metric, before.fitted.fit, quick=True)
         return attempt.error if np.isfinite(attempt.error) and not attempt.fault else np.inf
 
-    def gradients(self, fitted: FittedRound, metric: Metric) -> Float64Array:
-        """Return the average gradient outer product of x ↦ f(T(x)) at rows of the training part."""
-        part = self.train.first(gradient_rows(self._groups, self.gradient_rows))
-        return outer_product(
-            Differentiable(fitted.predictor, fitted.kernel, metric),
-            part.rows,
-            form=self.form,
-            weights=part.weights,
-            switched=self._groups,
-            levels=self._levels,
-            engine=self.engine,
-        )
-
     def _attempt(
         self,
         train: LabelledRows[Any],
@@ -87,14 +110,14 @@ class EstimatorLearner:
         *,
         quick: bool = False,
     ) -> Attempt:
-        model = self.models(replace(self.setup, before=before, quick=quick))
         rows = ArraySource(metric.apply(train.rows))
-        fitted = model.fit(LabelledRows(rows, train.targets.part(None), train.weights))
+        labelled = LabelledRows(rows, train.targets.part(None), train.weights)
+        fitted = self.fit_round(labelled, self.setup, before, quick)
         values = fitted.values(ArraySource(metric.apply(held_out.rows)))
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = model.losses(held_out.numbers, values)
+            losses = fitted.losses(held_out.numbers, values)
             error = float(np.average(losses, weights=held_out.weights))
-        fault = _fault(values, train.numbers, bounded=model.bounded)
+        fault = _fault(values, train.numbers, bounded=fitted.bounded)
         return Attempt(self, fitted, metric, error, fault)
 
     @cached_property
@@ -109,28 +132,29 @@ class EstimatorLearner:
         mean = np.asarray(share @ X, np.float64).ravel()
         if sp.issparse(X):
             X = X.astype(np.float64)
-            if self.form == "diagonal":
+            if self.settings.form == "diagonal":
                 return np.maximum(np.asarray(share @ X.multiply(X)).ravel() - mean**2, 0.0)
             weighted = X.multiply(share[:, None]).tocsr()
             return np.asarray((X.T @ weighted).toarray() - np.outer(mean, mean))
         centred = np.subtract(X, mean, dtype=np.float64)
-        if self.form == "diagonal":
+        if self.settings.form == "diagonal":
             return np.einsum("i,ij,ij->j", share, centred, centred)
         return np.asarray(centred.T @ (share[:, None] * centred))
 
     @cached_property
-    def _levels(self) -> tuple[Float64Array, Float64Array]:
+    def levels(self) -> tuple[Float64Array, Float64Array]:
+        """Least and largest value of each column of the training rows."""
         return column_levels(self.train.rows)
 
     @cached_property
-    def _groups(self) -> tuple[tuple[int, ...], ...]:
+    def groups(self) -> tuple[tuple[int, ...], ...]:
         """The groups that were given, and each other column that has two values."""
-        given = tuple(tuple(int(j) for j in group) for group in self.switched)
+        given: tuple[tuple[int, ...], ...] = self.settings.switched
         known = {j for group in given for j in group}
         return given + tuple((int(j),) for j in self._two_valued() if int(j) not in known)
 
     def _two_valued(self) -> IntArray:
-        low, high = self._levels
+        low, high = self.levels
         X = self.train.rows
         if not sp.issparse(X):
             either = np.equal(X, low) | np.equal(X, high)
@@ -155,3 +179,16 @@ def _fault(values: Float64Array, y: Float64Array, *, bounded: bool) -> str:
     if beyond > BEYOND:
         return f"held-out predictions leave the targets' range by {beyond:.2g} times its width"
     return ""
+
+
+def compares_exactly(setup: FitSetup) -> bool:
+    """Return whether the memory budget of a fit is enough to compare metrics by exact ridge fits."""
+    return setup.run.memory_bytes >= QUICK_BYTES
+
+
+def without_exact(setup: FitSetup) -> FitSetup:
+    """Return the setup with an approximation that is left to the plan in place of an exact solve."""
+    chosen = setup.approximation
+    if isinstance(chosen, Exact) or (isinstance(chosen, str) and chosen == "exact"):
+        return replace(setup, approximation="auto")
+    return setup

@@ -1,18 +1,22 @@
-"""Learning a metric: rounds of fit, outer product of gradients, and the metric that it gives."""
+"""Learning a metric: its settings, and rounds of fit, outer product of gradients, and a new metric."""
 
 from __future__ import annotations
 
+import numbers
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
+from gramian._checks import not_negative, one_of, positive_number, whole_number
 from gramian._phases import Phases, silent
 from gramian._typing import Float64Array
-from gramian.metric.from_gradients import FLOOR, metric_of
-from gramian.metric.metric import Metric
+from gramian.exceptions import InputError
+from gramian.metric.metric import Metric, metric_of
+from gramian.metric.outer_product import FORMS
 
 #: A round must lower the error by this part of it to count as progress.
 PROGRESS = 2e-3
@@ -22,16 +26,117 @@ STEP, STEPS = 1.5, 4
 TIMID = 0.5
 
 
-@dataclass(frozen=True)
-class MetricLearningSettings:
-    """How a metric is learned; see :class:`gramian.LearnedMetric`."""
+@dataclass(eq=False, repr=False)
+class LearnedMetric(BaseEstimator):
+    r"""A metric learned with the model, for ``metric=`` of the estimators: how it is learned.
+
+    One bandwidth for all features throws accuracy away where few of them matter. Rounds of fit → average
+    outer product of its gradients M = E ∇f ∇fᵀ → metric M^p → refit find out which ones do (recursive feature
+    machines). They use some of the rows. The round with the least error on held-out rows is kept, which may
+    be the one without a metric. Then the model is fitted to all rows under that metric, with landmarks chosen
+    in it.
+    ``metric="diagonal"`` is ``gm.LearnedMetric()``, ``metric="full"`` is ``gm.LearnedMetric("full")``.
+
+    Parameters
+    ----------
+    form : {"diagonal", "full"}, default="diagonal"
+        A scale for each feature, or a matrix (d, d) that mixes them: O(d³) time, O(d²) memory, and sparse
+        rows become dense.
+    rounds : int, default=5
+        At most.
+    powers : sequence of float, default=(0.5, 1.0)
+        Powers of M to choose from in each round: 0 would change nothing, 1 makes f change alike in every
+        direction.
+    bandwidth : {"auto", True, False}, default="auto"
+        Whether a factor of all distances is chosen in each round too, by small fits; it is part of
+        ``metric_``. "auto" does so for a kernel by name with ``gamma=None``.
+    patience : int, default=1
+        Rounds without progress after which learning goes on.
+    rows : int, default=10_000
+        Rows to learn from at most, drawn at random from those of positive weight (fewer where they would take
+        an eighth of the memory budget); under 60 rows nothing is learned.
+    held_out : float, default=0.2
+        Fraction of these rows that is held out for validation, at most 4,000 rows.
+    gradient_rows : int, default=2_000
+        Rows at which gradients are taken, at most.
+    switched : sequence of groups of columns, default=()
+        Columns to be switched between their values in place of a derivative, such as the one-hot columns of a
+        category: ``[(4, 5, 6)]``. Those of two values are found, and switched, in any case.
+    floor : float, default=1e-4
+        Least eigenvalue of the metric, as a part of the largest.
+
+    A round is undone where its held-out predictions are not finite, lie outside of the targets' range by
+    three times its width, or have a larger error than those without a metric; the next one begins from the
+    best with half the power. See :func:`gramian.metric.metric.metric_of` for power and floor.
+
+    Source: Radhakrishnan, Beaglehole, Pandit and Belkin 2024.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).standard_normal((1000, 10))
+    >>> y = np.sin(3 * X[:, 0]) + X[:, 1]
+    >>> plain = gm.KernelRidge(0.1, random_state=0).fit(X[:800], y[:800])
+    >>> model = gm.KernelRidge(0.1, metric=gm.LearnedMetric(rounds=3), random_state=0).fit(X[:800], y[:800])
+    >>> bool(model.score(X[800:], y[800:]) > 0.95 > plain.score(X[800:], y[800:]))
+    True
+    >>> bool(model.feature_importances_[:2].sum() > 0.8)
+    True
+    """
 
     form: str = "diagonal"
+    _: KW_ONLY
     rounds: int = 5
-    powers: tuple[float, ...] = (0.5, 1.0)
-    bandwidth: bool = True
+    powers: Any = (0.5, 1.0)
+    bandwidth: Any = "auto"
     patience: int = 1
-    floor: float = FLOOR
+    rows: int = 10_000
+    held_out: float = 0.2
+    gradient_rows: int = 2_000
+    switched: Any = ()
+    floor: float = 1e-4
+
+    def checked(self, *, free: bool) -> LearnedMetric:
+        """Return the checked settings; ``free`` says what bandwidth="auto" is."""
+        one_of("form", self.form, FORMS)
+        if self.bandwidth not in ("auto", True, False):
+            raise InputError(f"bandwidth={self.bandwidth!r} is unknown. Give 'auto', True or False.")
+        powers = self.powers
+        if isinstance(powers, str) or not isinstance(powers, Iterable) or not list(powers):
+            raise InputError(f"powers={powers!r} must be numbers to choose from, such as (0.5, 1.0).")
+        return LearnedMetric(
+            self.form,
+            rounds=whole_number("rounds", self.rounds, 1),
+            powers=tuple(positive_number(f"powers[{i}]", p) for i, p in enumerate(powers)),
+            bandwidth=free if self.bandwidth == "auto" else bool(self.bandwidth),
+            patience=whole_number("patience", self.patience, 0),
+            floor=_share("floor", self.floor, not_negative),
+            rows=whole_number("rows", self.rows, 60),
+            held_out=_share("held_out", self.held_out, positive_number),
+            gradient_rows=whole_number("gradient_rows", self.gradient_rows, 1),
+            switched=_groups(self.switched),
+        )
+
+
+def _share(name: str, value: object, checked: Callable[[str, object], float]) -> float:
+    """Return a number under 1."""
+    number = float(checked(name, value))
+    if not isinstance(value, numbers.Real) or number >= 1:
+        raise InputError(f"{name}={value!r} must be under 1.")
+    return number
+
+
+def _groups(switched: Any) -> tuple[tuple[int, ...], ...]:
+    """Return groups of columns as tuples of whole numbers."""
+    sequence = isinstance(switched, Sequence | np.ndarray) and not isinstance(switched, str)
+    if not sequence or not all(
+        isinstance(group, Sequence | np.ndarray) and not isinstance(group, str) for group in switched
+    ):
+        raise InputError(
+            f"switched={switched!r} must be groups of columns, such as [(4, 5, 6)] for the one-hot columns "
+            "of a category."
+        )
+    return tuple(tuple(int(j) for j in group) for group in switched)
 
 
 @dataclass(frozen=True)
@@ -46,21 +151,6 @@ class Round:
     seconds: float
 
 
-class Fitted(Protocol):
-    """A model that was fitted under a metric, with its error on held-out rows."""
-
-    @property
-    def error(self) -> float:
-        """Held-out error; lower is better."""
-
-    @property
-    def fault(self) -> str:
-        """What is wrong with the held-out predictions themselves, or ""."""
-
-    def outer_product(self) -> Float64Array:
-        """Return the average gradient outer product by the features as they were, (d,) or (d, d)."""
-
-
 class Learner(Protocol):
     """What is fitted again and again, on the same rows."""
 
@@ -68,19 +158,16 @@ class Learner(Protocol):
     def covariance(self) -> Float64Array:
         """Covariance of the rows, (d, d), or (d,) its diagonal."""
 
-    def fit(self, metric: Metric, before: Any) -> Fitted:
-        """Fit anew under a metric; ``before`` is the model of an earlier round, to start from, or None."""
+    def fit(self, metric: Metric, before: Any) -> Any:
+        """Fit anew under a metric; ``before`` is the model of an earlier round, to start from, or None.
+
+        The model has its ``error`` on held-out rows, lower being better; as ``fault`` what is wrong with the
+        predictions of these themselves, or ""; and ``outer_product()``, the average gradient outer product by
+        the features as they were, (d,) or (d, d).
+        """
 
     def screen(self, metric: Metric, before: Any) -> float:
         """Return the held-out error of a small, quick fit, by which candidates are compared."""
-
-
-@dataclass(frozen=True)
-class MetricResult:
-    """The best metric that was found, and how."""
-
-    metric: Metric
-    rounds: tuple[Round, ...]
 
 
 @dataclass(frozen=True)
@@ -97,13 +184,16 @@ class _Candidate:
 
 
 def learn_metric(
-    learner: Learner, start: Metric, settings: MetricLearningSettings, phases: Phases = silent
-) -> MetricResult:
-    r"""Return the best metric of some rounds of fit → outer product of gradients → metric → refit.
+    learner: Learner, start: Metric, settings: LearnedMetric, phases: Phases = silent
+) -> tuple[Metric, tuple[Round, ...]]:
+    r"""Return the best metric of some rounds, and the rounds.
 
-    Round 0 is the fit under ``start``. Every later one takes M of the model so far, forms the metric of each
-    power (:func:`~gramian.metric.from_gradients.metric_of`), compares them by ``learner.screen``, climbs to
-    the best bandwidth where that is free, and fits. Then the error on held-out rows decides:
+    They are fit → outer product of gradients → metric → refit.
+
+    Round 0 is the fit under ``start``. Every
+    later one takes M of the model so far, forms the metric of each power
+    (:func:`~gramian.metric.metric.metric_of`), compares them by ``learner.screen``, climbs to the best
+    bandwidth where that is free, and fits. Then the error on held-out rows decides:
 
     - it falls: the round is the best so far, and the next begins from it;
     - it does not fall: the next begins from it still, ``patience`` times; then learning ends;
@@ -145,17 +235,12 @@ def learn_metric(
             now, now_model, idle = candidate, fitted, idle + 1
         if idle > settings.patience:
             break
-    rounds = [replace(each, kept=i == place) for i, each in enumerate(found)]
-    return MetricResult(chosen.metric, tuple(rounds))
+    rounds = tuple(replace(each, kept=i == place) for i, each in enumerate(found))
+    return chosen.metric, rounds
 
 
 def _best_candidate(
-    learner: Learner,
-    M: Float64Array,
-    before: Any,
-    bandwidth: float,
-    settings: MetricLearningSettings,
-    tame: float,
+    learner: Learner, M: Float64Array, before: Any, bandwidth: float, settings: LearnedMetric, tame: float
 ) -> _Candidate:
     """Return the best power, then the best bandwidth for it, by small fits."""
     candidates: list[_Candidate] = []
@@ -186,15 +271,13 @@ def _climb(learner: Learner, before: Any, start: _Candidate, error: float) -> _C
     return start
 
 
-def _judge(fitted: Fitted) -> float:
+def _judge(fitted: Any) -> float:
     """Return the error, infinite where there is none."""
-    return fitted.error if np.isfinite(fitted.error) else np.inf
+    return float(fitted.error) if np.isfinite(fitted.error) else np.inf
 
 
 def _round(error: float, candidate: _Candidate, undone: str, began: float) -> Round:
-    return Round(
-        float(error), candidate.power, candidate.bandwidth, False, undone, time.perf_counter() - began
-    )
+    return Round(error, candidate.power, candidate.bandwidth, False, undone, time.perf_counter() - began)
 
 
 def _least(errors: Sequence[float]) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,11 +14,9 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
-from gramian.kernels.base import Kernel, as_rows
+from gramian.kernels.base import as_rows
 from gramian.kernels.columns import dense
-from gramian.metric.differences import STEP, Group, by_switching
-from gramian.metric.gradients import Gradients, MappedGradients, Predicts, gradients_of
-from gramian.metric.metric import Metric
+from gramian.metric.gradients import Differentiable, Group, Predicts, by_switching, column_levels
 
 FORMS = ("full", "diagonal")
 #: Bytes of the gradients of one tile, and its rows at least and at most.
@@ -27,33 +24,12 @@ TILE_BYTES, LEAST_ROWS, MOST_ROWS = 1 << 22, 8, 512
 #: Products with M, and directions beyond the rank, from which its leading directions are found.
 SWEEPS, BESIDE = 4, 10
 
-Part = TypeVar("Part")
-
-
-@dataclass(frozen=True)
-class Differentiable:
-    """The function x ↦ f(T(x)) whose gradients are averaged.
-
-    predictor : f, a predictor of the library (gradients in closed form), or a function from rows (n, d) to
-        values (n,) or (n, outputs) (by finite differences, as for explicit feature maps and function kernels)
-    kernel : that of a :class:`~gramian.compression.predictor.Predictor`, which holds none
-    metric : T, if the predictor takes rows under a metric
-    steps : (d,), of finite differences, in the units that the predictor takes; by default a tenth of each
-        column's deviation, 0 for constant ones
-    """
-
-    predictor: Predicts
-    kernel: Kernel | None = None
-    metric: Metric | None = None
-    steps: Array | None = None
-
-    def gradients(self, rows: Rows) -> Gradients:
-        """Return the gradients by the features of ``rows``, which the default steps are taken from."""
-        steps = self.steps
-        if steps is None:
-            steps = _steps(rows if self.metric is None else self.metric.apply(rows))
-        found = gradients_of(self.predictor, self.kernel, np.asarray(steps, np.float64))
-        return found if self.metric is None else MappedGradients(found, self.metric)
+#: From what is computed of a tile of √w ∇f (rows · outputs, d) to these parts and the shares of their rows;
+#: None where the time was over.
+Tiles: TypeAlias = (
+    "Callable[[Callable[[Float64Array], Float64Array]], "
+    "AbstractContextManager[Iterator[tuple[Float64Array, float] | None]]]"
+)
 
 
 def outer_product(
@@ -79,7 +55,7 @@ def outer_product(
     weights : (n,), none negative; one each by default
     switched : groups of columns whose values are switched in place of a derivative: one column of two values,
         or the one-hot columns of a category. They stand for slopes as
-        :func:`~gramian.metric.differences.by_switching` says, so that of a category's block of M
+        :func:`~gramian.metric.gradients.by_switching` says, so that of a category's block of M
         (e_c − e_c')ᵀ M (e_c − e_c') = mean (f(x with c) − f(x with c'))² for columns of 0 and 1
     levels : low and high value of each column, two arrays (d,); by default least and largest in ``rows``
     rank : if given, return F (d, rank) with F Fᵀ ≈ M without forming M, for many features: the leading
@@ -118,83 +94,52 @@ def outer_product(
     n, d = int(rows.shape[0]), int(rows.shape[1])
     if n == 0:
         raise InputError("rows has no row; the average needs at least one. Pass rows of shape (n, d).")
-    if not isinstance(function, Differentiable):
-        function = Differentiable(function)
-    slopes = _Slopes(
-        function.gradients(rows),
-        _groups(switched, d),
-        *(column_levels(rows) if levels is None else (np.asarray(v, np.float64) for v in levels)),
-    )
+    f = function if isinstance(function, Differentiable) else Differentiable(function)
+    f, groups = f.settled(rows), _groups(switched, d)
+    low, high = (np.asarray(v, np.float64) for v in (column_levels(rows) if levels is None else levels))
     share = _shares(weights, n)
-    if rank is not None:
-        return _leading(slopes, rows, share, _whole_rank(rank, d), engine)
+    most = None if rank is None else _whole_rank(rank, d)
+    order = f.order(rows, engine)
+    order = order[share[order] > 0]
+    outputs = f.values(dense(rows[order[:1]], np.float64)).shape[1]
+    slices = list(
+        row_slices(len(order), int(np.clip(TILE_BYTES // (8 * d * outputs), LEAST_ROWS, MOST_ROWS)))
+    )
+    if until < math.inf:  # tiles come in random order, and none but the first is begun after the end
+        slices = [slices[at] for at in np.random.default_rng(0).permutation(len(slices))]
+
+    def tiles(
+        work: Callable[[Float64Array], Float64Array],
+    ) -> AbstractContextManager[Iterator[tuple[Float64Array, float] | None]]:
+        def tile(at: int) -> tuple[Float64Array, float] | None:
+            if at and time.perf_counter() > until:
+                return None
+            numbers = order[slices[at]]
+            some = dense(rows[numbers], np.float64)
+            G = f.gradients(some)
+            for group, slopes in zip(groups, by_switching(f.values, some, groups, low, high), strict=True):
+                G[:, group] = slopes
+            G *= np.sqrt(share[numbers])[:, None, None]
+            return work(np.moveaxis(G, 2, 1).reshape(-1, d)), float(share[numbers].sum())
+
+        return engine.results(tile, range(len(slices)))
+
+    if most is not None:
+        return _leading(tiles, d, most)
 
     def part(tile: Float64Array) -> Float64Array:
         return np.einsum("if,if->f", tile, tile) if form == "diagonal" else tile.T @ tile
 
     total, counted = np.zeros(d if form == "diagonal" else (d, d)), 0.0
-    with _tiles(slopes, rows, share, part, engine, until) as tiles:
-        for found, mass in tiles:
-            total += found
+    with tiles(part) as found:
+        for own, mass in filter(None, found):
+            total += own
             counted += mass
     return total if until == math.inf else total / counted
 
 
-@dataclass(frozen=True)
-class _Slopes:
-    """Gradients of a predictor, with the differences by switching in their place where asked for."""
-
-    gradients: Gradients
-    groups: tuple[IntArray, ...]
-    low: Float64Array
-    high: Float64Array
-
-    def __call__(self, rows: Float64Array) -> Float64Array:
-        out = self.gradients(rows)
-        if self.groups:
-            slopes = by_switching(self.gradients.values, rows, self.groups, self.low, self.high)
-            for group, found in zip(self.groups, slopes, strict=True):
-                out[:, group] = found
-        return out
-
-
-@contextmanager
-def _tiles(
-    slopes: _Slopes,
-    rows: Rows,
-    share: Float64Array,
-    work: Callable[[Float64Array], Part],
-    engine: Engine,
-    until: float = math.inf,
-) -> Iterator[Iterator[tuple[Part, float]]]:
-    """Give an iterator of ``work`` on tiles of √w ∇f (rows · outputs, d) and the share of their rows.
-
-    With a time to end the tiles come in random order, and no tile but the first is begun after it.
-    """
-    order = slopes.gradients.order(rows, engine)
-    order = order[share[order] > 0]
-    outputs = slopes.gradients.values(dense(rows[order[:1]], np.float64)).shape[1]
-    height = int(np.clip(TILE_BYTES // (8 * rows.shape[1] * outputs), LEAST_ROWS, MOST_ROWS))
-
-    slices = list(row_slices(len(order), height))
-    if until < math.inf:
-        slices = [slices[at] for at in np.random.default_rng(0).permutation(len(slices))]
-
-    def tile(at: int) -> tuple[Part, float] | None:
-        if at and time.perf_counter() > until:
-            return None
-        numbers = order[slices[at]]
-        G = slopes(dense(rows[numbers], np.float64))
-        G *= np.sqrt(share[numbers])[:, None, None]
-        return work(np.moveaxis(G, 2, 1).reshape(-1, G.shape[1])), float(share[numbers].sum())
-
-    with engine.results(tile, range(len(slices))) as found:
-        yield (one for one in found if one is not None)
-
-
-def _leading(slopes: _Slopes, rows: Rows, share: Float64Array, rank: int, engine: Engine) -> Float64Array:
+def _leading(tiles: Tiles, d: int, rank: int) -> Float64Array:
     """Return the leading eigenvectors of M times the roots of their eigenvalues, by subspace iteration."""
-    d = int(rows.shape[1])
     width = min(d, rank + BESIDE)
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((d, width)))[0]
     for sweep in range(SWEEPS + 1):
@@ -205,9 +150,9 @@ def _leading(slopes: _Slopes, rows: Rows, share: Float64Array, rank: int, engine
             return seen.T @ seen if last else tile.T @ seen
 
         total = np.zeros((width, width) if last else (d, width))
-        with _tiles(slopes, rows, share, part, engine) as tiles:
-            for found, _ in tiles:
-                total += found
+        with tiles(part) as found:
+            for own, _ in filter(None, found):
+                total += own
         if not last:
             V = np.linalg.qr(total)[0]
     values, vectors = np.linalg.eigh(total)
@@ -240,29 +185,6 @@ def _groups(switched: Sequence[Group], d: int) -> tuple[IntArray, ...]:
     if len(np.unique(columns)) < len(columns):
         raise InputError("switched names a column in two groups. Put each column into one group at most.")
     return tuple(group.astype(np.intp) for group in groups)
-
-
-def column_levels(rows: Rows) -> tuple[Float64Array, Float64Array]:
-    """Return least and largest value of each column."""
-    found = []
-    for name in ("min", "max"):
-        values = getattr(rows, name)(axis=0)
-        found.append(
-            np.asarray(values.toarray() if hasattr(values, "toarray") else values, np.float64).ravel()
-        )
-    return found[0], found[1]
-
-
-def _steps(rows: Rows) -> Float64Array:
-    """Return the steps of finite differences: a tenth of each column's deviation, 0 for constant columns."""
-    n, d = rows.shape
-    low, high = column_levels(rows)
-    mean, squares = np.zeros(d), np.zeros(d)
-    for where in row_slices(n, MOST_ROWS):
-        mean += dense(rows[where], np.float64).sum(axis=0) / n
-    for where in row_slices(n, MOST_ROWS):
-        squares += np.square(dense(rows[where], np.float64) - mean).sum(axis=0) / n
-    return np.where(high > low, STEP * np.sqrt(squares), 0.0)
 
 
 def _whole_rank(rank: object, d: int) -> int:

@@ -16,8 +16,8 @@ from gramian.fast.learning.distill import Shape
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import STAGE_LEVELS, TreeRouter, stage_width
 from gramian.gp import calibration, learning, regressor
-from gramian.metric import learned_metric, metric
-from gramian.metric.learning import Round
+from gramian.metric import metric
+from gramian.metric.learning import LearnedMetric, Round
 from gramian.model_file.container import require
 from gramian.model_file.predictors import MOST_LEVELS
 from gramian.model_file.registry import PARTS, Parts, check_shape, hold, holds, shapes, tiles
@@ -71,7 +71,7 @@ hold(compression.FastTabularRegressor, compression.FastTabularClassifier)
 #: Fitted estimators that a model file may hold, by name.
 KNOWN = {name: part.kind for name, part in PARTS.items() if part.is_estimator}
 # Parameters of estimators, never fitted themselves.
-hold(exact.Exact, learned_metric.LearnedMetric)
+hold(exact.Exact, LearnedMetric)
 
 
 # ---- fast models -------------------------------------------------------------------------------------------

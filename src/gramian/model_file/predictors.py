@@ -22,7 +22,7 @@ from gramian.fast.dcpred.center_tree import CenterTree
 from gramian.fast.dcpred.leaf import Leaf
 from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns
 from gramian.fast.dcpred.training import DCPred
-from gramian.gp import nearest, neighbours, posterior, row_scale
+from gramian.gp import calibration, neighbours, posterior
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import BisectionPartition, CenterPartition, Partition
@@ -295,10 +295,10 @@ def _posterior(p: Parts) -> None:
         check_shape("beta", beta, (rank, outputs))
 
 
-hold(row_scale.RowScale)
+hold(calibration.RowScale)
 
 
-@holds(nearest.NearestRows)
+@holds(neighbours.NearestRows)
 def _nearest(p: Parts) -> None:
     leaves = p.partition.n_blocks
     named = shapes(

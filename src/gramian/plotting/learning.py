@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Float64Array, IntArray
 from gramian.exceptions import InputError
-from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.learning import Learned
+from gramian.gp.prior import Hyperparameters
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.plotting.canvas import (
     COLOURS,

@@ -19,12 +19,12 @@ from gramian.compression.storage import operator_of
 from gramian.data.source import ArraySource, RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.estimator.base import read_paired_rows, read_rows
+from gramian.estimator.input import Input
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows, bound
-from gramian.metric.input import Input
 from gramian.plotting.canvas import (
     BLUE,
     NOTE_SIZE,

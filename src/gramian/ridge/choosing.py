@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,12 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.repeats import without_copies
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import user_level
-from gramian.metric.input import learned_input
-from gramian.metric.rounds import without_exact
+from gramian.metric.learner import without_exact
 from gramian.ridge.kernel_sums import KernelSums
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import RidgeParameters, exact_of, plan_sums
 from gramian.ridge.scoring import Scorer
-from gramian.ridge.training import ridge_rounds, train
+from gramian.ridge.training import ridge_input, train
 from gramian.selection.automatic import (
     CLOSE,
     chosen_kernel,
@@ -71,13 +69,12 @@ def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> KernelMod
     parameters.check_outputs(rows.n_outputs)
     if not parameters.intercept and isinstance(rows.targets, NumberTargets):
         warn_of_far_targets(rows.targets)
-    if rows.n >= LEAST_ROWS and (asked or parameters.input.learns):
+    if rows.n >= LEAST_ROWS and (asked or parameters.setup.learns_metric):
         rows = without_copies(rows, parameters.setup.run.memory_bytes, means=True)[0]
     if "alpha" in asked:
         rows, usual = searchable(rows)
         parameters = replace(parameters, alpha=usual)
-    models = partial(ridge_rounds, parameters)
-    found = learned_input(parameters.input, parameters.setup, rows, models)
+    found = ridge_input(parameters, rows)
     rows = found.prepared(rows)
     choice, trained, rest = None, None, "choice" if asked else "metric"
     if asked:

@@ -21,6 +21,7 @@ from gramian.data.source import RowSource
 from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
+from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import labelled_numbers
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.parameters import KernelParameters
@@ -29,7 +30,7 @@ from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.resolve import KERNEL_NAMES, WITHOUT_GAMMA
-from gramian.metric.input import InputParameters, planned_input, scaled_input
+from gramian.metric.input import planned_source
 from gramian.ridge.choosing import warn_of_far_targets
 from gramian.ridge.held_out import folds_of
 from gramian.ridge.kernel_search import BestKernel, Objective, Refinement, refine, search_gammas
@@ -203,9 +204,9 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 within = np.average(np.square(apart), axis=0, weights=given.weights)
             sample = sample.relative() if alphas is None else sample
             self._check_refine(setup.kernel, source)
-            scaling = InputParameters.of(setup, standardize=self.standardize)
             own = "kernel" in asked or self.refine == REFINE[1]
-            found = scaled_input(replace(scaling, each_feature=own), sample.source, sample.weights)
+            own = own or setup.frozen
+            found = scaled_input(setup.kernel, self.standardize, sample.source, sample.weights, quiet=own)
             sample = found.prepared(sample)
             setup = replace(setup, kernel=setup.kernel.settled(sample.source, sample.weights))
             rng = as_generator(self.random_state)
@@ -255,8 +256,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def _planned(self, source: RowSource, n_outputs: int) -> Plan:
         gammas, setup = self._given_gammas(), self._setup()[0].planning()
-        scaling = InputParameters.of(setup, standardize=self.standardize)
-        source = planned_input(scaling, setup, source).over(source)
+        source = planned_source(setup, source)
         alphas = USUAL_ALPHAS if (given := self._given_alphas()) is None else given
         kernel = replace(setup.kernel, gamma=setup.kernel.gamma if gammas is None else gammas[0])
         return plan_sums(replace(setup, kernel=kernel), source, n_outputs, float(alphas.min()))[0]

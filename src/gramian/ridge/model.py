@@ -25,13 +25,13 @@ from gramian.estimator.answers import (
     quietly,
     rows_at,
 )
+from gramian.estimator.input import Input
 from gramian.estimator.summaries import Evidence
 from gramian.exact.predictor import ExactPredictor
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import bound, released
-from gramian.metric.input import Input
-from gramian.metric.rounds import FittedRound
-from gramian.metric.summary import with_metric
+from gramian.metric.input import with_metric
+from gramian.metric.learner import FittedRound
 from gramian.selection.kernel_choice import KernelChoice
 from gramian.solvers.solution import Solution
 

@@ -32,13 +32,13 @@ from gramian.data.fingerprint import fingerprint
 from gramian.data.source import RowSource
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.input import feature_importances_
 from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
 from gramian.estimator.labels import label_array
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.rows import check_width, matched, names_known
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, listed, quoted, user_level
-from gramian.metric.input import feature_importances_
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import RidgeParameters, exact_of, plan_ridge
 from gramian.ridge.streaming import RidgeStream

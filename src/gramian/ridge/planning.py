@@ -27,8 +27,7 @@ from gramian.estimator.parameters import KernelParameters, choose_dtype, settled
 from gramian.exact.exact import Exact, exact_plan
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
-from gramian.metric.input import InputParameters, planned_input
-from gramian.metric.rounds import RoundSetup
+from gramian.metric.input import planned_source
 from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
 
 
@@ -37,7 +36,6 @@ class RidgeParameters:
     """Minimise Σ w_i (y_i − f(x_i) − b)² + alpha ‖f‖². Without ``intercept`` b is 0."""
 
     setup: FitSetup
-    input: InputParameters
     alpha: float | Float64Array  #: one penalty, or one for each output
     intercept: bool
     checkpoint: Path | None = None  #: folder for unfinished work
@@ -49,10 +47,8 @@ class RidgeParameters:
         setup = FitSetup.of(model, phases)
         asked = automatic(setup.kernel, alpha=model.alpha)
         setup = usual_setup(setup, asked, metric=model.metric, checkpoint=model.checkpoint)
-        scaling = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)
         return cls(
             setup,
-            replace(scaling, each_feature="kernel" in asked),
             USUAL_PENALTY if "alpha" in asked else _penalty(model),
             bool(model.fit_intercept),
             None if model.checkpoint is None else Path(model.checkpoint),
@@ -79,11 +75,6 @@ class RidgeParameters:
     def with_kernel(self, kernel: Kernel) -> Self:
         """Return the parameters with another kernel."""
         return replace(self, setup=replace(self.setup, kernel=KernelParameters(kernel)))
-
-    def of_round(self, asked: RoundSetup) -> Self:
-        """Return the parameters of a round of learning a metric, whose rows are ready for the kernel."""
-        plain = InputParameters(self.setup.kernel)
-        return replace(self, setup=asked.applied(self.setup), input=plain, checkpoint=None)
 
 
 def _penalty(model: BaseEstimator) -> float | Float64Array:
@@ -168,7 +159,7 @@ def plan_exact(
 
 def plan_ridge(parameters: RidgeParameters, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of a ridge fit to rows: of the exact system, or of the approximation."""
-    source = planned_input(parameters.input, parameters.setup, source).over(source)
+    source = planned_source(parameters.setup, source)
     exact = exact_of(parameters.setup.approximation)
     if exact is not None:
         return plan_exact(parameters, source, n_outputs, exact)[0]

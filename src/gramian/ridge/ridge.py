@@ -15,9 +15,9 @@ from gramian.data.distributed import cluster_of, is_elsewhere
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import own_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
+from gramian.estimator.input import INPUT
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
-from gramian.metric.input import INPUT
 from gramian.ridge.choosing import fit_ridge
 from gramian.ridge.model import CHOSEN, TRAINED, KernelModel
 from gramian.ridge.partial_fit import RidgeEstimator, if_streamable, named_classes

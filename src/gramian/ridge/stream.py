@@ -23,9 +23,9 @@ from gramian.compression.plan import Plan, later_bytes
 from gramian.compression.predictor import fold
 from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.estimator.input import Input
 from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError, user_level
-from gramian.metric.input import Input
 from gramian.ridge.growth import Territory, growing_sizes, settled_map
 from gramian.ridge.model import KernelModel
 from gramian.ridge.sums import RidgeSums, solve_ridge, sum_rows

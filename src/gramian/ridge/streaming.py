@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -20,22 +20,20 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
-from gramian.metric.input import learned_input, planned_input
-from gramian.metric.summary import with_metric
+from gramian.metric.input import planned_source, with_metric
 from gramian.ridge.growth import Territory, growable, growing_sizes
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import RidgeParameters, plan_sums
 from gramian.ridge.stream import Stream
 from gramian.ridge.sums import RidgeSums
-from gramian.ridge.training import ridge_rounds
+from gramian.ridge.training import ridge_input
 
 
 def begin_stream(
     parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool, held: int = 0
 ) -> Stream:
     """Return the stream that these rows begin, which take ``held`` bytes of the memory budget."""
-    models = partial(ridge_rounds, parameters)
-    found = learned_input(parameters.input, parameters.setup, rows, models)
+    found = ridge_input(parameters, rows)
     rows, setup, run = found.prepared(rows), parameters.setup, parameters.setup.run
     source, weights, n_outputs = rows.source, rows.weights, rows.n_outputs
     setup = setup.within(run.memory_bytes - held)
@@ -317,6 +315,6 @@ def _check_first(parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: 
     """
     if grow and not isinstance(parameters.setup.approximation, str):
         _begin_with(parameters.planning(), rows, grow=grow)
-    asked, source = parameters.planning(), rows.source
-    source = planned_input(asked.input, asked.setup, source).over(source)
+    asked = parameters.planning()
+    source = planned_source(asked.setup, rows.source)
     plan_sums(asked.setup, source, rows.n_outputs, asked.least, stream=True)

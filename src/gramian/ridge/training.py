@@ -16,13 +16,16 @@ import numpy as np
 from gramian._budget import format_bytes
 from gramian._checkpoint import checkpoint_folder
 from gramian._phases import uncounted
+from gramian.approximations.setup import FitSetup
 from gramian.compression.predictor import fold
 from gramian.data.distributed import Partitioned
+from gramian.estimator.input import Input, scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.exact.exact import Exact
 from gramian.exact.predictor import train_exact
 from gramian.exceptions import InputError
-from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly
+from gramian.metric.input import learned_input
+from gramian.metric.learner import FittedRound, compares_exactly
 from gramian.ridge.checkpoint import SumsCheckpoint
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import RidgeParameters, exact_of, plan_exact, plan_sums
@@ -31,6 +34,15 @@ from gramian.solvers.krylov import Progress
 
 #: Logger of phases: each record has the attributes ``phase``, ``seconds`` and ``bytes``.
 LOG = logging.getLogger("gramian")
+
+
+def ridge_input(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Input:
+    """Return the scaler and the metric that a ridge estimator asks for, learned from the rows of a fit."""
+    setup = parameters.setup
+    if setup.metric is not None:
+        return learned_input(setup, rows, partial(ridge_round, parameters))
+    quiet = setup.frozen or "kernel" in parameters.asked  # "auto" looks for a lengthscale for each feature
+    return scaled_input(setup.kernel, setup.standardize, rows.source, rows.weights, quiet=quiet)
 
 
 def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
@@ -85,21 +97,14 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     return KernelModel(predictor, kernel, offset, solution, plan.used(bytes_, seconds), features.rank)
 
 
-def ridge_rounds(parameters: RidgeParameters, asked: RoundSetup) -> RoundModel:
-    """Return what a round fits: this model, or the exact system where that is quickest."""
-    found = parameters.of_round(asked)
-    if asked.quick and compares_exactly(parameters.setup.run.memory_bytes):
-        found = replace(found, setup=replace(found.setup, approximation="exact"))
-    return ridge_round(found)
-
-
-def ridge_round(parameters: RidgeParameters) -> RoundModel:
-    """Return the ridge model with these parameters as what a round of a metric fits."""
-
-    def fit(rows: LabelledRows[Any]) -> FittedRound:
-        return train(parameters, rows).of_round(parameters.setup.run.engine)
-
-    return RoundModel(fit)
+def ridge_round(
+    parameters: RidgeParameters, rows: LabelledRows[Any], setup: FitSetup, before: object, quick: bool
+) -> FittedRound:
+    """Return what a round of a metric fits: this model, or the exact system where that is quickest."""
+    if quick and compares_exactly(parameters.setup):
+        setup = replace(setup, approximation="exact")
+    trained = train(replace(parameters, setup=setup, checkpoint=None), rows)
+    return trained.of_round(setup.run.engine)
 
 
 def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Exact) -> KernelModel:

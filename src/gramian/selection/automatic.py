@@ -15,7 +15,7 @@ from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian, Matern
 from gramian.kernels.resolve import PRECOMPUTED, WITHOUT_GAMMA
-from gramian.metric.learned_metric import LearnedMetric
+from gramian.metric.learning import LearnedMetric
 from gramian.selection.kernel_choice import LEAST_ROWS, KernelChoice, choose_kernel
 
 #: Penalties that are tried, over that of the kernel's choice: more rows call for larger ones. By hand.

@@ -27,6 +27,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing, shown_phases
+from gramian.estimator.input import Input, scaled_input
 from gramian.estimator.parameters import settled_run
 from gramian.estimator.rows import names_known
 from gramian.estimator.summaries import Evidence
@@ -34,7 +35,6 @@ from gramian.exact.exact import Exact, exact_plan
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
-from gramian.metric.input import Input, InputParameters, scaled_input
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.planning import method_of
 from gramian.ridge.ridge import KernelRidge
@@ -148,7 +148,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             tol = positive_number("tol", self.tol)
             self._check_inverse(source)
             setup = FitSetup.of(self, phases)
-            found = scaled_input(InputParameters.of(setup, standardize=self.standardize), source)
+            found = scaled_input(setup.kernel, self.standardize, source, quiet=setup.frozen)
             rows = found.over(source)
             train = _exact_model if _wants_exact(setup, source.shape[0]) else _features_model
             values, model = train(setup, rows, count, tol)

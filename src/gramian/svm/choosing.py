@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, Float64Array
+from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
@@ -56,13 +57,17 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters, problem: P
     """Return the fit to labelled rows, with what the parameters leave to the rows."""
     began, asked = time.perf_counter(), parameters.asked
     refuse_far_rows(rows, asked)
-    if rows.n >= LEAST_ROWS and (asked or parameters.input.learns):
+    if rows.n >= LEAST_ROWS and (asked or parameters.setup.learns_metric):
         rows = without_copies(rows, parameters.setup.run.memory_bytes)[0]
     if "C" in asked:
         rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)
-    make_round = partial(newton_round, parameters, problem)
-    found = learned_input(parameters.input, parameters.setup, rows, make_round)
+    setup = parameters.setup
+    if setup.metric is None:
+        quiet = setup.frozen or "kernel" in asked  # "auto" looks for a lengthscale for each feature
+        found = scaled_input(setup.kernel, setup.standardize, rows.source, rows.weights, quiet=quiet)
+    else:
+        found = learned_input(setup, rows, partial(newton_round, parameters, problem))
     rows = found.prepared(rows)
     if not asked:
         seconds = {"metric": time.perf_counter() - began} if found.rounds else {}

@@ -17,11 +17,11 @@ from gramian.compression.plan import Plan
 from gramian.estimator.answers import class_labels, decision_values
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
+from gramian.estimator.input import INPUT, feature_importances_
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.labels import relative_weights
 from gramian.estimator.mixins import Classifier
 from gramian.estimator.repeats import without_copies
-from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.selection.automatic import fold_numbers, is_auto
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge

@@ -25,12 +25,12 @@ from gramian.estimator.answers import (
 )
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fitting import all_or_nothing, shown_bar
+from gramian.estimator.input import Input
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
 from gramian.estimator.summaries import MOST_CLASSES, Evidence
 from gramian.exceptions import listed
 from gramian.kernels.precomputed import bound
-from gramian.metric.input import Input
 from gramian.summary import short
 from gramian.svm.dcsvc_training import DCSVCParameters, fit_dcsvc
 

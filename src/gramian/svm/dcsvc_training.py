@@ -22,6 +22,7 @@ from gramian._typing import Float64Array, IntArray, Rows
 from gramian.compression.expansion import MOST_PAIRS, PairwisePredictor, class_pairs
 from gramian.compression.plan import NOMINAL_THREADS
 from gramian.engine import Engine
+from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import TILE_DTYPES, KernelParameters
 from gramian.estimator.targets import ClassTargets
@@ -29,7 +30,6 @@ from gramian.exceptions import AccuracyWarning, BudgetError, InputError, Numeric
 from gramian.kernels import Kernel
 from gramian.kernels.base import finite_diagonal, negative_part
 from gramian.kernels.precomputed import Precomputed
-from gramian.metric.input import InputParameters, scaled_input
 from gramian.svm.divide.decomposition import DualLimits
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.levels import Climb, climb, cluster_rows
@@ -66,7 +66,8 @@ def libsvm_leaf(square: Float64Array, y: Float64Array, most: Float64Array, tol: 
 class DCSVCParameters:
     """Minimise ½ αᵀQα − Σα_i over 0 ≤ α_i ≤ C·w_i, by levels of clusters, to the accuracy ``tol``."""
 
-    input: InputParameters
+    kernel: KernelParameters
+    standardize: bool
     C: float
     intercept: bool
     leaf_rows: int
@@ -90,7 +91,8 @@ class DCSVCParameters:
                 LEAST_BYTES,
             )
         return cls(
-            InputParameters(KernelParameters.given(model), model.standardize),
+            KernelParameters.given(model),
+            model.standardize,
             positive_number("C", model.C),
             bool(model.fit_intercept),
             whole_number("leaf_size", model.leaf_size, 2),
@@ -160,9 +162,9 @@ def fit_dcsvc(
     _check_pairs(len(classes))
     most = np.full(n, asked.C) if rows.weights is None else asked.C * rows.weights
     codes = np.asarray(rows.targets.codes(slice(0, n)), np.intp)
-    scaled = scaled_input(asked.input, rows.source, rows.weights)
+    scaled = scaled_input(asked.kernel, asked.standardize, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    kernel, rng = asked.input.kernel.of(source, rows.weights), as_generator(asked.random_state)
+    kernel, rng = asked.kernel.of(source, rows.weights), as_generator(asked.random_state)
     engine, memory = asked.shared_out()
     values = source.rows(slice(0, n))
     dtype: np.dtype[Any] = np.dtype(np.float32 if asked.tile_dtype == "float32" else np.float64)
@@ -220,7 +222,7 @@ def fit_dcsvc(
         partition,
         level,
     )
-    precomputed = asked.input.kernel.precomputed
+    precomputed = asked.kernel.precomputed
     # As SVC: two classes have their sign turned, so that positive values speak for the second.
     sign = -1.0 if len(classes) == 2 else 1.0
     return {

@@ -13,9 +13,9 @@ from gramian.compression.plan import Plan
 from gramian.estimator.answers import class_labels, decision_values, log_probabilities, probabilities
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
+from gramian.estimator.input import INPUT, feature_importances_
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
-from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.solvers.losses import Logistic, Softmax
 from gramian.svm.choosing import CHOSEN, fit_newton

@@ -18,14 +18,15 @@ from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS
+from gramian.estimator.input import Input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.rows import names_known
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import BudgetError, InputError
 from gramian.kernels import Kernel
-from gramian.metric.input import Input, InputParameters, planned_input
-from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly
+from gramian.metric.input import planned_source
+from gramian.metric.learner import FittedRound, compares_exactly
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import Planned, RidgeParameters, plan_sums
 from gramian.ridge.training import ridge_round
@@ -56,7 +57,6 @@ class NewtonParameters:
     """
 
     setup: FitSetup
-    input: InputParameters
     C: float
     intercept: bool
     tol: float
@@ -72,10 +72,8 @@ class NewtonParameters:
         setup = FitSetup.of(model, phases)
         asked = automatic(setup.kernel, C=model.C)
         setup = usual_setup(setup, asked, metric=model.metric)
-        scaling = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)
         return cls(
             setup,
-            replace(scaling, each_feature="kernel" in asked),
             1.0 / USUAL_PENALTY if "C" in asked else positive_number("C", model.C),
             bool(model.fit_intercept),
             positive_number("tol", model.tol),
@@ -293,24 +291,26 @@ def _plan(
 
 def plan_newton(parameters: NewtonParameters, problem: Problem, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of bases and a pass."""
-    source = planned_input(parameters.input, parameters.setup, source).over(source)
+    source = planned_source(parameters.setup, source)
     return _plan(parameters.setup.planning(), source, n_outputs, problem.penalty(parameters.C))[0]
 
 
-def newton_round(parameters: NewtonParameters, problem: Problem, asked: RoundSetup) -> RoundModel:
+def newton_round(
+    parameters: NewtonParameters,
+    problem: Problem,
+    rows: LabelledRows[Any],
+    setup: FitSetup,
+    before: KernelModel | None,
+    quick: bool,
+) -> FittedRound:
     """Return what a round of a metric fits: this model, or a ridge model.
 
     A ridge model ranks metrics as well as this one does, and takes one solve instead of several passes.
     """
-    setup = asked.applied(parameters.setup)
-    plain = InputParameters(setup.kernel)  # the rows of a round are ready for the kernel
-    if asked.quick and compares_exactly(parameters.setup.run.memory_bytes):
-        setup, penalty = replace(setup, approximation="exact"), problem.penalty(parameters.C)
-        return ridge_round(RidgeParameters(setup, plain, penalty, parameters.intercept))
-    own = replace(parameters, setup=setup, input=plain)
-
-    def fit(rows: LabelledRows[Any]) -> FittedRound:
-        found = minimise(own, problem, rows, asked.before).trained()
-        return found.of_round(setup.run.engine)
-
-    return RoundModel(fit) if problem.numbers else RoundModel(fit, problem.losses, bounded=False)
+    if quick and compares_exactly(parameters.setup):
+        penalty = problem.penalty(parameters.C)
+        ridge = RidgeParameters(parameters.setup, penalty, parameters.intercept)
+        return ridge_round(ridge, rows, setup, before, quick)
+    fit = minimise(replace(parameters, setup=setup), problem, rows, before)
+    found = fit.trained().of_round(setup.run.engine)
+    return found if problem.numbers else replace(found, losses=problem.losses, bounded=False)

@@ -18,11 +18,11 @@ from gramian.compression.plan import Plan
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
+from gramian.estimator.input import INPUT, feature_importances_
 from gramian.estimator.labelled import LabelledRows, labelled_numbers
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError, user_level
-from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
 from gramian.svm.choosing import CHOSEN, fit_newton

@@ -25,12 +25,12 @@ from gramian.data.tables import TableSource, as_table
 from gramian.engine import Engine, Run
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import remove, shown_phases
+from gramian.estimator.input import Input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import Targets
 from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.kernels.compiled import part_of_block
-from gramian.metric.input import Input
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.summary import Grid

@@ -11,8 +11,7 @@ from itertools import groupby
 import numpy as np
 
 from gramian.engine import Engine
-from gramian.metric.from_gradients import metric_of
-from gramian.metric.metric import Metric
+from gramian.metric.metric import Metric, metric_of
 from gramian.search import Limits, Trials, search
 from gramian.tables.small_problem import (
     POWERS,

@@ -144,7 +144,7 @@ def ridge_estimator(parameters: RidgeParameters, model: KernelModel) -> KernelRi
     made = KernelRidge(
         parameters.alpha,
         kernel=setup.kernel.kernel,
-        metric=parameters.input.metric,
+        metric=parameters.setup.metric,
         approximation=setup.approximation,
         fit_intercept=parameters.intercept,
         memory_budget=setup.run.memory_bytes,
@@ -152,7 +152,7 @@ def ridge_estimator(parameters: RidgeParameters, model: KernelModel) -> KernelRi
         random_state=setup.run.random_state,
         n_jobs=setup.run.engine.n_jobs,
     )
-    made.n_features_in_ = parameters.input.metric.n_features
+    made.n_features_in_ = parameters.setup.metric.n_features
     made._restore({**model.state(), "_flat": model.predictor.n_outputs == 1})
     return made
 

@@ -20,9 +20,9 @@ from gramian.engine import Engine
 from gramian.exact.penalties import ridge_solution
 from gramian.exact.predictor import ExactPredictor
 from gramian.kernels.powered import PoweredExponential, powered_distances
-from gramian.metric.differences import gradient_rows
+from gramian.metric.gradients import Differentiable, gradient_rows
 from gramian.metric.metric import Metric
-from gramian.metric.outer_product import Differentiable, outer_product
+from gramian.metric.outer_product import outer_product
 
 #: Powers (p, q) of exp(−‖x − z‖_p^q / L^q) for each kernel name.
 POWERS = {"laplacian": (1.0, 1.0), "exponential": (2.0, 1.0), "gaussian": (2.0, 2.0)}

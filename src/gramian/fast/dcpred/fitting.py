@@ -15,6 +15,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, finite_blocks, in_blocks, quietly
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.input import Input, scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import AccuracyWarning, user_level
@@ -23,7 +24,6 @@ from gramian.fast.dcpred.parameters import DCPredParameters
 from gramian.fast.dcpred.pseudo_landmarks import check_pseudo
 from gramian.fast.dcpred.training import DCPred, TargetsOf, for_rows, train_dcpred
 from gramian.kernels import Kernel
-from gramian.metric.input import Input, scaled_input
 
 #: Attributes of an estimator that hold its :class:`DCPredModel`, and what follows from it.
 LEARNED = ("model_", "kernel_", "scaler_", "leaves_", "n_leaves_", "exact_from_sample_", "nbytes_")
@@ -104,9 +104,9 @@ def fit_dcpred(
     targets : function from row numbers to target values (rows, outputs); wide : whether float32 does not hold
     them.
     """
-    scaled = scaled_input(parameters.input, rows.source, rows.weights)
+    scaled = scaled_input(parameters.kernel, parameters.standardize, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    kernel = parameters.input.kernel.of(source, rows.weights)
+    kernel = parameters.kernel.of(source, rows.weights)
     check_pseudo(parameters.pseudo, kernel)
     asked = for_rows(parameters, source, len(rows.counted), wide=wide)
     tree = train_dcpred(source, rows, targets, kernel, asked)

@@ -13,7 +13,6 @@ from gramian.engine import Engine
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.center_tree import METHODS
-from gramian.metric.input import InputParameters
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -28,7 +27,8 @@ LANDMARKS = ("weighted-kmeans", "kmeans", "uniform", "rpcholesky")
 class DCPredParameters:
     """Settings of a fit, as in :class:`gramian.fast.dcpred.estimators.DCPredClassifier`."""
 
-    input: InputParameters
+    kernel: KernelParameters
+    standardize: bool
     n_leaves: int  #: 0: as many as the rows ask for
     n_levels: int
     partition: str
@@ -62,7 +62,8 @@ class DCPredParameters:
         if isinstance(leaves, str) and leaves != "auto":
             raise InputError(f"n_leaves={leaves!r} is unknown. Give a whole number of at least 1, or 'auto'.")
         return cls(
-            input=InputParameters(kernel, model.standardize),
+            kernel=kernel,
+            standardize=model.standardize,
             n_leaves=0 if isinstance(leaves, str) else whole_number("n_leaves", leaves, 1),
             n_levels=whole_number("n_levels", model.n_levels, 1),
             partition=one_of("partition", model.partition, METHODS),

@@ -11,7 +11,7 @@ import scipy.linalg as la
 from gramian._numerics import rank_cutoff
 from gramian._typing import Array, Float64Array
 from gramian.data.scaled import Moments
-from gramian.metric.differences import STEP, by_differences, by_switching
+from gramian.metric.gradients import STEP, by_differences, by_switching
 
 #: Function from rows (n, d) to values (n, outputs).
 Teacher: TypeAlias = "Callable[[Array], Float64Array]"

@@ -16,7 +16,7 @@ from gramian.estimator.answers import log_probabilities, probabilities
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
-from gramian.metric.learning import PROGRESS, MetricLearningSettings, Round, learn_metric
+from gramian.metric.learning import PROGRESS, LearnedMetric, Round, learn_metric
 from gramian.ridge.model import KernelModel
 from gramian.ridge.ridge import KernelRidge
 from gramian.search import Limits, Trial, search
@@ -348,10 +348,10 @@ def _rounds(
         enough(factory),
         factory.resources.engine,
     )
-    settings = MetricLearningSettings(form=form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
-    found = learn_metric(learner, factory.point.metric, settings)
-    factory = replace(factory, point=replace(factory.point, metric=found.metric))
-    best = Trial(factory, min(each.error for each in found.rounds), None)
+    settings = LearnedMetric(form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
+    metric, rounds = learn_metric(learner, factory.point.metric, settings)
+    factory = replace(factory, point=replace(factory.point, metric=metric))
+    best = Trial(factory, min(each.error for each in rounds), None)
 
     def judge(rows: IntArray, other: ModelFactory) -> tuple[float, None]:
         return error_of(other.fit(other.parameters(small), rows)), None
@@ -362,8 +362,8 @@ def _rounds(
         others = [replace(factory, point=replace(factory.point, bandwidth=each)) for each in bandwidths]
         tried = search(drawn, [others], judge, limits, start=best)
         if tried.best is not best and tried.best is not None:
-            return tried.best.candidate, found.rounds, values
-    return factory, found.rounds, values
+            return tried.best.candidate, rounds, values
+    return factory, rounds, values
 
 
 def _average(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:

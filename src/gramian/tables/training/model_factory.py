@@ -28,7 +28,6 @@ from gramian.exact.penalties import IterativeTrials, PenaltyTrials
 from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
-from gramian.metric.input import InputParameters
 from gramian.metric.metric import Metric
 from gramian.ridge.choosing import fit_ridge
 from gramian.ridge.model import KernelModel
@@ -79,9 +78,9 @@ class ModelFactory:
         """Return the parameters of a fit; ``metric`` replaces that of the point."""
         kernel = KernelParameters(_kernel_of(self.point))
         run = replace(self.resources, random_state=self.seed, phases=self.phases)
-        setup = FitSetup(kernel, approximation, run, "KernelRidge")
-        asked = InputParameters(kernel, metric=self.point.metric if metric is None else metric)
-        return RidgeParameters(setup, asked, self.point.alpha, intercept=True)
+        metric = self.point.metric if metric is None else metric
+        setup = FitSetup(kernel, approximation, run, "KernelRidge", metric=metric)
+        return RidgeParameters(setup, self.point.alpha, intercept=True)
 
     @property
     def classifies(self) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 
 from gramian._typing import Float64Array, Rows
 from gramian.engine import Engine
-from gramian.metric.differences import gradient_rows
+from gramian.metric.gradients import Differentiable, gradient_rows
 from gramian.metric.metric import Metric
-from gramian.metric.outer_product import Differentiable, outer_product
+from gramian.metric.outer_product import outer_product
 from gramian.ridge.model import KernelModel
 from gramian.tables.training.time import Pace
 
