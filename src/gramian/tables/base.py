@@ -37,7 +37,7 @@ from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.summary import Grid
 from gramian.tables import EncodedRows, TableColumns
-from gramian.tables.boosting.contributions import Contributions
+from gramian.tables.boosting.boosted import Contributions
 from gramian.tables.effort import EFFORTS, TableEffort, with_boosting
 from gramian.tables.encoded import in_memory, read_once, warn_of_order
 from gramian.tables.holdout import HoldOut, merged_copies, place_of
@@ -47,14 +47,13 @@ from gramian.tables.importance.permutation import (
     column_shares,
     permutation_importances,
 )
-from gramian.tables.input import checked_table, rows_in_time, weighted_rows
-from gramian.tables.mapped_target import MappedTarget
+from gramian.tables.input import SubsetTable, checked_table, rows_in_time, weighted_rows
 from gramian.tables.ridge_mean import members_of, values_of
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
+from gramian.tables.scoring import MappedTarget
 from gramian.tables.search import Setting, TableSearchResult, n_held_out, round_sizes, search_settings
 from gramian.tables.serving import TableServer, encoded_rows
 from gramian.tables.small_problem import POWERS, SYNONYMS, usual_point
-from gramian.tables.subset import SubsetTable
 from gramian.tables.summary import choice_facts, last_plan, trial_grids
 from gramian.tables.table_problem import TableProblem, shown_search
 from gramian.tables.training.fit import LastFit, last_fit

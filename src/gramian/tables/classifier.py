@@ -26,8 +26,7 @@ from gramian.tables.effort import DEFAULT
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
 from gramian.tables.intervals import CHOSEN
-from gramian.tables.mapped_target import MappedTarget
-from gramian.tables.scoring import HeldOutScore
+from gramian.tables.scoring import HeldOutScore, MappedTarget
 from gramian.tables.serving import ClassAnswers
 
 

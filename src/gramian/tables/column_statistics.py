@@ -16,8 +16,7 @@ from gramian.data.values import LARGEST, overflow
 from gramian.data.written import written_kind
 from gramian.exceptions import quoted
 from gramian.tables.column import Column, date_cells, number_cells, refuse_infinity
-from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
-from gramian.tables.dates import parts_of
+from gramian.tables.dates import FORMATS, days_of_all, is_blank, parts_of, why_no_dates
 from gramian.tables.empirical import quantiles
 
 #: Largest number of categories that get a place of their own. Chosen by hand.

@@ -31,13 +31,11 @@ from gramian.tables.compression import FastTabularRegressor, compressed_regresso
 from gramian.tables.effort import DEFAULT
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
-from gramian.tables.intervals import CHOSEN
-from gramian.tables.mapped_target import MappedTarget
-from gramian.tables.scoring import HeldOutScore
+from gramian.tables.intervals import CHOSEN, learned_spread
+from gramian.tables.scoring import HeldOutScore, MappedTarget
 from gramian.tables.serving import NumberAnswers, encoded_rows
 from gramian.tables.summary import interval_fact
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
-from gramian.tables.training.spread import learned_spread
 from gramian.tables.training.time import Pace
 
 #: Decimal digits of the transformed target, of deviation 1. Chosen by hand.

@@ -20,7 +20,7 @@ from gramian.metric.learning import Round
 from gramian.metric.metric import Metric
 from gramian.summary import Grid, Summary, short
 from gramian.tables import TableColumns, TargetTransform
-from gramian.tables.boosting.contributions import Contributions
+from gramian.tables.boosting.boosted import Contributions
 from gramian.tables.column import Column
 from gramian.tables.intervals import CHOSEN
 from gramian.tables.ridge_mean import RidgeMean, members_of

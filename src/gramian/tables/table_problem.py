@@ -12,7 +12,7 @@ import numpy as np
 from gramian._typing import Float64Array
 from gramian.estimator.progress import shown_bar
 from gramian.tables.descent import Setting
-from gramian.tables.mapped_target import MappedTarget
+from gramian.tables.scoring import MappedTarget
 from gramian.tables.search import TableSearchResult
 from gramian.tables.small_problem import SmallProblem
 

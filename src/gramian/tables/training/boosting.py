@@ -29,9 +29,8 @@ from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
 from gramian.tables.holdout import HoldOut
 from gramian.tables.importance.unseen import BoostedUnseen
-from gramian.tables.level_means import level_means
+from gramian.tables.level_means import level_means, level_pairs
 from gramian.tables.training.gain import Gain
-from gramian.tables.training.level_pairs import level_pairs
 from gramian.tables.training.logistic import FOLDS
 
 #: Settings of all boosting, in which each split looks at half of the columns. Chosen by hand.

@@ -20,8 +20,7 @@ from gramian.metric.learning import PROGRESS, MetricLearningSettings, Round, lea
 from gramian.ridge.model import KernelModel
 from gramian.ridge.ridge import KernelRidge
 from gramian.search import Limits, Trial, search
-from gramian.tables.boosting.boosted import Boosted
-from gramian.tables.boosting.contributions import LEAST_GAIN, Contributions
+from gramian.tables.boosting.boosted import LEAST_GAIN, Boosted, Contributions
 from gramian.tables.effort import BOOSTED_ROWS
 from gramian.tables.importance.permutation import HeldOutModel
 from gramian.tables.importance.unseen import BoostedUnseen

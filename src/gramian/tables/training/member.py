@@ -19,7 +19,7 @@ from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.streaming import RidgeStream
 from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
-from gramian.tables.training.gain import HeldLoss
+from gramian.tables.training.gain import FACTORS, HeldLoss, best_penalty
 from gramian.tables.training.logistic import LogisticPart, with_logistic
 from gramian.tables.training.model_factory import (
     EXACT_ROWS,
@@ -29,7 +29,6 @@ from gramian.tables.training.model_factory import (
     ModelFactory,
     of_sizes,
 )
-from gramian.tables.training.penalty import FACTORS, best_penalty
 from gramian.tables.training.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, sizes_in_time, sum_in_time
 
 #: Sizes of the models that the metric rounds fit: root, rank and rows of a block (None: the root alone).

@@ -16,8 +16,7 @@ from gramian.tables.column import LevelLookup, LevelMeans
 from gramian.tables.descent import Setting
 from gramian.tables.encoded import read_once
 from gramian.tables.holdout import HoldOut
-from gramian.tables.level_means import MOST_ROWS, level_groups, level_means, with_means
-from gramian.tables.training.level_lookups import level_lookups
+from gramian.tables.level_means import MOST_ROWS, level_groups, level_lookups, level_means, with_means
 
 #: Parts of the rows, each of whose rows get the numbers of their levels from the other parts. Chosen by hand.
 FOLDS = 5
