@@ -29,7 +29,7 @@ from gramian.operators.kernel import KernelOperator
 from gramian.ridge.planning import plan_ridge
 from gramian.tables import base as tabular_base
 from gramian.tables import intervals
-from gramian.tables.descent import Descent
+from gramian.tables.search import Descent
 from gramian.tables.effort import EFFORTS
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean, members_of, ridge_estimator

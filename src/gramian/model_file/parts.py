@@ -44,7 +44,7 @@ from gramian.tables.column import LevelLookup, LevelMeans
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import RidgeMean
 
-hold(Column, LevelLookup, LevelMeans, TargetTransform, Shape, search.Setting, metric.Metric)
+hold(Column, LevelLookup, LevelMeans, TargetTransform, Shape, small_problem.Setting, metric.Metric)
 hold(boosted.LevelPairs, intervals.Spread, probabilities.Calibration, trees.Trees)
 # No prediction is computed from these: what a fit has tried, whose numbers may be infinite or NaN.
 hold(calibration.BandCheck, boosted.Contributions, fidelity.Fidelity, solve.Stage, finite=False)

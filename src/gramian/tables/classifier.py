@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
-from gramian.data.tables import as_table
-from gramian.estimator.base import all_or_nothing, own_target, required_target
+from gramian.estimator.base import all_or_nothing
 from gramian.estimator.conformal import held_out_quantile, share, sort_errors
 from gramian.estimator.mixins import Classifier
 from gramian.estimator.sample_weights import relative_weights
@@ -23,8 +21,6 @@ from gramian.fast.probabilities import Calibration
 from gramian.tables.base import TabularModel
 from gramian.tables.compression import FastTabularClassifier, compressed_classifier
 from gramian.tables.effort import DEFAULT
-from gramian.tables.holdout import HoldOut
-from gramian.tables.input import checked_table
 from gramian.tables.intervals import CHOSEN
 from gramian.tables.scoring import HeldOutScore, MappedTarget
 from gramian.tables.serving import ClassAnswers
@@ -136,53 +132,29 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         have weight 0 stays in ``classes_``, and is never the likeliest.
         """
         with all_or_nothing(self), self._timed():
-            y = own_target(X, y)
-            required_target(self, y)
-            until, rng = self._clock(), as_generator(self.random_state)
-            holdout = HoldOut.of(as_table(checked_table(self, X, reset=True)), groups, time)
-            X, n_given, weights, numbers = self._counted(X, sample_weight)
-            targets = ClassTargets(y, n_given, regressor="TabularRegressor")
-            n_counted = n_given if numbers is None else len(numbers)
-
-            def classes(numbers: IntArray | None = numbers) -> IntArray:
-                codes = targets.codes(slice(0, n_given))
-                return codes if numbers is None else codes[numbers]
-
-            X, weights, numbers = self._in_time(X, weights, numbers, until, rng, classes)
-            own, holdout = classes(numbers), holdout.taken(numbers)
-            rows, own_weights, kept, holdout = self._encoded(X, own, weights, holdout, rng, groups)
-            if kept is not None:
-                n_counted -= len(own) - len(kept)
-                own, numbers = own[kept], kept if numbers is None else numbers[kept]
-            if numbers is not None:
-                targets = ClassTargets(targets.classes[own], len(own), targets.classes)
-            self.classes_, n = targets.classes, targets.shape[0]
-            weights = relative_weights(targets.weights(self.class_weight, own_weights))
-            sample = self._sample(n, weights, rng, holdout)
-
-            def signs_of(numbers: IntArray) -> Float64Array:
-                return np.asarray(targets.part(numbers)[slice(0, len(numbers))], np.float64)
-
-            signs = 0.5 * signs_of(sample[0])
-            score = HeldOutScore.of(self.scoring, own_weights, targets.classes)
-            candidates = {"classes": MappedTarget(signs, signs, score=score)}
-            found, rows = self._learn_model(
-                rows, candidates, signs_of, sample, weights, own_weights, rng, until, holdout
-            )
-            loss = partial(_class_loss, targets, weights, score)
-            fit = self._fit_last(rows, targets, weights, found, rng, until, n_counted, loss, holdout)
-            self.model_, fit, self.oof_predictions_ = fit.calibrated(targets, weights)
-            self.contributions_ = fit.contributions
-            calibration, codes = self.model_.calibration_, targets.codes(slice(0, n))
+            targets_of = partial(ClassTargets, regressor="TabularRegressor")
+            fit = self._given(X, y, sample_weight, groups, time, targets_of)
+            targets, n = fit.targets, len(fit.own)
+            if fit.numbers is not None:
+                targets = ClassTargets(targets.classes[fit.own], n, targets.classes)
+            self.classes_ = targets.classes
+            weights = relative_weights(targets.weights(self.class_weight, fit.own_weights))
+            sample, n_held = self._sample(n, weights, fit.rng, fit.holdout)
+            fit = replace(fit, targets=targets, weights=weights, sample=sample, n_held_out=n_held)
+            signs = 0.5 * fit.responses(sample)
+            score = HeldOutScore.of(self.scoring, fit.own_weights, targets.classes)
+            found, fit = self._search(fit, {"classes": MappedTarget(signs, signs, score=score)})
+            last = self._fit_last(fit, found, partial(_class_loss, targets, weights, score))
+            self.model_, last, self.oof_predictions_ = last.calibrated(targets, weights)
+            self.contributions_ = last.contributions
+            calibration, held = self.model_.calibration_, last.held
             answer = partial(_log_chances, calibration, targets.shape[1])
-            judged = fit.judged(answer, partial(_log_loss, codes, weights), calibration.boosting > 0.0)
-            self._set_importances(judged, rng.spawn(1)[0], until)
-            own = codes[fit.held]
+            judged = last.judged(answer, partial(_log_loss, fit.own, weights), calibration.boosting > 0.0)
+            self._set_importances(judged, fit)
             self.scores_, self.held_weights_ = sort_errors(
-                1.0 - self.oof_predictions_[np.arange(len(own)), own],
-                None if weights is None else weights[fit.held],
+                1.0 - self.oof_predictions_[np.arange(len(held)), fit.own[held]],
+                None if weights is None else weights[held],
             )
-            self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]
             return self
 
     def predict_set(self, X: RowsLike, coverage: float = 0.9) -> Array:
