@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
@@ -241,18 +240,18 @@ def level_pairs(
     for pair in combinations(groups, 2):
         found = _means(codes[some], sizes, pair, rest[some], w[some], parts[some])
         if found is not None:
-            saved = w[some] * (found.own * (2.0 * rest[some] - found.own)).sum(axis=1)
+            means = found[1]
+            saved = w[some] * (means * (2.0 * rest[some] - means)).sum(axis=1)
             if saved.mean() > LEAST_ERRORS * saved.std() / np.sqrt(len(saved)):
                 gains[pair] = float(saved.mean())
     kept, own = list[LevelPairs](), list[Float64Array]()
     for pair in sorted(gains, key=gains.__getitem__, reverse=True)[:MOST_PAIRS]:
         found = _means(codes, sizes, pair, rest, w, parts)
         if found is not None:
-            first, second = (effects[j] for j in pair)
-            both = first[:, None] + second
-            table, axis = found.table.reshape(both.shape) + both, found.axis
-            kept.append(LevelPairs(*pair, table @ axis))
-            own.append((found.own + both[codes[:, pair[0]], codes[:, pair[1]]]) @ axis)
+            table, means, axis = found
+            both = effects[pair[0]][:, None] + effects[pair[1]]
+            kept.append(LevelPairs(*pair, (table.reshape(both.shape) + both) @ axis))
+            own.append((means + both[codes[:, pair[0]], codes[:, pair[1]]]) @ axis)
     return tuple(kept), np.column_stack(own) if own else np.zeros((n, 0))
 
 
@@ -270,14 +269,6 @@ def _effects(
     return rest, effects
 
 
-class _PairMeans(NamedTuple):
-    """Means of the pairs of levels of two categories."""
-
-    table: Float64Array  #: (pairs, outputs)
-    own: Float64Array  #: (n, outputs), of each row by the other parts of the rows
-    axis: Float64Array  #: (outputs,), their first principal axis, pairs weighted by their rows
-
-
 def _means(
     codes: IntArray,
     sizes: tuple[int, ...],
@@ -285,8 +276,12 @@ def _means(
     rest: Float64Array,
     w: Float64Array,
     parts: IntArray,
-) -> _PairMeans | None:
-    """Return the shrunk means of what is left, by pairs of levels; None if pairs do not differ."""
+) -> tuple[Float64Array, Float64Array, Float64Array] | None:
+    """Return the shrunk means of what is left, by pairs of levels; None if pairs do not differ.
+
+    Those of all rows (pairs, outputs), for each row those of the other parts (n, outputs), and their first
+    principal axis (outputs,), pairs weighted by their rows.
+    """
     first, second = pair
     count = (sizes[first] + 1) * (sizes[second] + 1)
     both = codes[:, first] * (sizes[second] + 1) + codes[:, second]
@@ -300,4 +295,4 @@ def _means(
     others = (sums - by_part)[parts, both]
     table = sums[:, 1:] / (sums[:, :1] + added)
     axis = np.linalg.svd(np.sqrt(sums[:, :1]) * table, full_matrices=False)[2][0]
-    return _PairMeans(table, others[:, 1:] / (others[:, :1] + added), np.asarray(axis))
+    return table, others[:, 1:] / (others[:, :1] + added), np.asarray(axis)

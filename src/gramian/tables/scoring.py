@@ -86,24 +86,21 @@ class HeldOutScore:
         return max(1.0 - score, 0.0) if sign > 0 else max(-score, 0.0)
 
 
-class _Answers(BaseEstimator):
-    """A fitted estimator whose answers are known, for scorers that ask about the rows in order."""
+class _Numbers(RegressorMixin, BaseEstimator):
+    """A fitted regressor whose answers are known, for scorers that ask about the rows in order."""
 
     def __init__(self, values: Any = None) -> None:
-        self.values = values
+        self.values_ = self.values = values
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-
-class _Numbers(RegressorMixin, _Answers):
     def predict(self, X: RowsLike) -> Any:
         return self.values
 
 
-class _Classes(ClassifierMixin, _Answers):
+class _Classes(ClassifierMixin, BaseEstimator):
+    """A fitted classifier whose log odds are known."""
+
     def __init__(self, values: Any = None, classes: Any = None) -> None:
-        super().__init__(values)
+        self.values = values
         self.classes_ = self.classes = classes
 
     def predict(self, X: RowsLike) -> Array:

@@ -108,19 +108,17 @@ class ExactFit:
 PenaltyGrid = tuple[Point, Sequence[float]]
 
 
-class Workspace:
-    """Memory that is used again by each fit: new pages would cost a quarter of the time."""
+#: Memory by name that is used again by each fit: new pages would cost a quarter of the time.
+Workspace = dict[str, NDArray[np.uint8]]
 
-    def __init__(self) -> None:
-        self._buffers: dict[str, NDArray[np.uint8]] = {}
 
-    def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
-        """Return an array with arbitrary content, which the next call of this name overwrites."""
-        size = math.prod(shape) * dtype.itemsize
-        if name not in self._buffers or self._buffers[name].size < size:
-            self._buffers.pop(name, None)
-            self._buffers[name] = np.empty(size, np.uint8)
-        return self._buffers[name][:size].view(dtype).reshape(shape)
+def _array(space: Workspace, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
+    """Return an array with arbitrary content, which the next call of this name overwrites."""
+    size = math.prod(shape) * dtype.itemsize
+    if name not in space or space[name].size < size:
+        space.pop(name, None)
+        space[name] = np.empty(size, np.uint8)
+    return space[name][:size].view(dtype).reshape(shape)
 
 
 def fit_bytes(n_fit: int, n_held_out: int) -> int:
@@ -167,18 +165,18 @@ class SmallProblem:
             dtype = np.dtype(np.float32 if min(alphas) >= SINGLE * self.n_fit else np.float64)
             kernel, parts = point.kernel_of(), {"near": fitted, "across": mapped[self.n_fit :]}
             if not apart or apart[0].dtype != dtype:
-                apart = [space.array(name, (len(rows), self.n_fit), dtype) for name, rows in parts.items()]
+                apart = [_array(space, name, (len(rows), self.n_fit), dtype) for name, rows in parts.items()]
                 for rows, distances in zip(parts.values(), apart, strict=True):
                     powered_distances(rows, fitted, kernel.p, distances)
                 np.fill_diagonal(apart[0], 0.0)
-            gram, across = (space.array(f"k {name}", each.shape, dtype) for name, each in zip(parts, apart))
+            gram, across = (_array(space, f"k {name}", each.shape, dtype) for name, each in zip(parts, apart))
             with np.errstate(over="ignore"):  # an infinite distance gives an exponential of zero
                 kernel.of_distances(apart[0], gram)
                 kernel.of_distances(apart[1], across)
             for alpha in alphas:
                 if found and time.perf_counter() >= until:
                     return found
-                system = space.array("system", gram.shape, dtype)
+                system = _array(space, "system", gram.shape, dtype)
                 np.copyto(system, gram)
                 found.append(self._fitted(replace(point, alpha=alpha), system, across))
         return found

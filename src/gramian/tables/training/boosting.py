@@ -28,7 +28,7 @@ from gramian.tables.boosting.boosted import (
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
 from gramian.tables.holdout import HoldOut
-from gramian.tables.importance.unseen import BoostedUnseen
+from gramian.tables.importance.unseen import FoldsUnseen
 from gramian.tables.level_means import level_means, level_pairs
 from gramian.tables.training.gain import Gain
 from gramian.tables.training.logistic import FOLDS
@@ -81,7 +81,7 @@ def with_boosting(
     until: float,
     rng: np.random.Generator,
     every: bool,
-) -> tuple[Boosted, Float64Array, BoostedUnseen] | None:
+) -> tuple[Boosted, Float64Array, FoldsUnseen] | None:
     """Return boosting of all rows, values (n, outputs) of rows by boosting without their fifth, and that.
 
     rows : (n, d) encoded and scaled rows with targets (n,) or (n, outputs), or labels where ``classes``;
@@ -140,14 +140,15 @@ def with_boosting(
         if best is None:
             return None
         values: Float64Array | None = None
-        unseen = BoostedUnseen(tuple(folds), tuple(each.boosted(best) for each in learners))
-        for model, fold in zip(unseen.models, folds, strict=True):
+        models = [each.boosted(best) for each in learners]
+        for model, fold in zip(models, folds, strict=True):
             some = model.of(rows.source, fold)
             values = np.full((rows.n, some.shape[1]), np.nan) if values is None else values
             values[fold] = some
         assert values is not None
         whole = learner(counted, setting, rate)
         whole.grow(best)
+    unseen = FoldsUnseen(tuple(folds), tuple(each.of for each in models))
     return whole.boosted(best), values, unseen
 
 

@@ -21,7 +21,7 @@ from gramian.ridge.ridge import KernelRidge
 from gramian.tables.boosting.boosted import LEAST_GAIN, Boosted, Contributions
 from gramian.tables.effort import BOOSTED_ROWS
 from gramian.tables.importance.permutation import HeldOutModel
-from gramian.tables.importance.unseen import BoostedUnseen
+from gramian.tables.importance.unseen import FoldsUnseen
 from gramian.tables.ridge_mean import RidgeMean, ridge_estimator
 from gramian.tables.training.boosting import with_boosting
 from gramian.tables.training.gain import Gain, HeldLoss, look, mean_of
@@ -58,7 +58,7 @@ class LastFit:
     short: str
     boosted: Boosted | None = None
     boosted_values: Float64Array | None = None
-    boosted_unseen: BoostedUnseen | None = None
+    boosted_unseen: FoldsUnseen | None = None
     share: float = 0.0
     contributions: Contributions | None = None
     looks: tuple[tuple[float, float, bool], ...] = ()
@@ -93,7 +93,7 @@ class LastFit:
             return models[0]
         return RidgeMean.of(models, self.weights, boosted=self.boosted, share=self.share)
 
-    def beside(self, boosted: Boosted, values: Float64Array, unseen: BoostedUnseen | None = None) -> LastFit:
+    def beside(self, boosted: Boosted, values: Float64Array, unseen: FoldsUnseen | None = None) -> LastFit:
         """Return this fit with boosting and its values (n, outputs) of rows that it has not seen."""
         return replace(self, boosted=boosted, boosted_values=values[self.held], boosted_unseen=unseen)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gramian._typing import Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.source import ArraySource
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
@@ -16,7 +17,7 @@ from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.streaming import RidgeStream
-from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
+from gramian.tables.importance.unseen import ExactUnseen, FoldsUnseen, Unseen
 from gramian.tables.training.gain import FACTORS, HeldLoss, best_penalty
 from gramian.tables.training.logistic import LogisticPart, with_logistic
 from gramian.tables.training.model_factory import EXACT_TOL, TOL_OF_ERROR, ModelFactory
@@ -97,7 +98,11 @@ def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: He
             found = factory.values(tried, held)
             longest, error = max(longest, time.perf_counter() - began), loss(found, held)
             if best is None or error < least:
-                least, best = error, ModelUnseen(tried, factory.resources.engine)
+
+                def answer(some: Array) -> Float64Array:
+                    return tried.values(ArraySource(some), factory.resources.engine)
+
+                least, best = error, FoldsUnseen((held,), (answer,))
             return error, found
 
         def more() -> bool:
