@@ -214,7 +214,7 @@ def test_shares_and_errors_are_those_of_a_loop_over_columns_and_parts() -> None:
 
 def test_each_row_takes_the_values_of_another_row() -> None:
     for count in (2, 3, 100):
-        order = permutation._order(count, np.random.default_rng(count))
+        order = permutation._changes(np.arange(1), count, 1, np.random.default_rng(count))[0].order
         assert sorted(order.tolist()) == list(range(count))
         assert (order != np.arange(count)).all()
 

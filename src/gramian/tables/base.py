@@ -28,6 +28,7 @@ from gramian.estimator.fitting import remove
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import ResourceParameters
 from gramian.estimator.progress import shown_bar, shown_phases
+from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import ClassTargets, Targets
 from gramian.exceptions import AccuracyWarning, InputError, user_level
@@ -47,7 +48,7 @@ from gramian.tables.importance.permutation import (
     column_shares,
     permutation_importances,
 )
-from gramian.tables.input import SubsetTable, checked_table, rows_in_time, weighted_rows
+from gramian.tables.input import SubsetTable, checked_table, rows_in_time
 from gramian.tables.ridge_mean import members_of, values_of
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.scoring import MappedTarget
@@ -138,9 +139,11 @@ class TabularModel(TableServer, KernelEstimator):
         X = checked_table(self, X, reset=True)
         table = as_table(X)
         holdout = HoldOut.of(table, groups, when)
-        X, weights, numbers = weighted_rows(X, sample_weight)
-        if numbers is not None:
-            X = checked_table(self, X, reset=True)
+        weights, numbers = relative_weights(checked_weights(sample_weight, table.shape[0])), None
+        if weights is not None and not (weights > 0).all():
+            # Rows of weight 0 then count nowhere: not in medians, categories or scales.
+            numbers = np.flatnonzero(weights > 0)
+            X, weights = checked_table(self, SubsetTable(table, numbers), reset=True), weights[numbers]
         targets, every = targets_of(y, table.shape[0]), slice(0, table.shape[0])
         given = targets.codes(every) if isinstance(targets, ClassTargets) else np.asarray(targets[every])
         own = given if numbers is None else given[numbers]

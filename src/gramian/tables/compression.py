@@ -95,14 +95,12 @@ class FastTable(TableServer, KernelEstimator):
         return made
 
     def _values(self, X: RowsLike) -> Float64Array:
-        source = encoded_rows(self, X)
-        blocks = [self._asked(source.rows(where)) for where in row_slices(source.shape[0], BLOCK_ROWS)]
-        return np.concatenate(blocks)
-
-    def _asked(self, rows: Any) -> Float64Array:
-        """Return the values of encoded rows, shape (n, outputs)."""
+        source, found = encoded_rows(self, X), list[Float64Array]()
         answer = getattr(self.model_, "decision_function", self.model_.predict)
-        return np.asarray(answer(rows), np.float64).reshape(len(rows), -1)
+        for where in row_slices(source.shape[0], BLOCK_ROWS):
+            rows = source.rows(where)
+            found.append(np.asarray(answer(rows), np.float64).reshape(len(rows), -1))
+        return np.concatenate(found)
 
 
 def _has_probabilities(model: BaseEstimator) -> bool:

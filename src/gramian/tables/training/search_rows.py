@@ -60,7 +60,13 @@ class SearchRows:
         rows, sample, n_held, rng = fit.rows, fit.sample, fit.n_held_out, fit.rng
         numbers, own = sample[n_held:], fit.weights
         counts = None if fit.own_weights is None else fit.own_weights[numbers]
-        lookups, known_own = _lookups(fit)
+        every, columns = np.arange(rows.shape[0]), rows.columns.columns
+        lookups, known_own = tuple[LevelLookup, ...](), np.zeros((len(every), 0))
+        many = any(each.infrequent for each in columns)
+        folds = fit.holdout.folds(every, FOLDS, rng) if many else None  # None for times
+        if folds is not None:
+            given, missing = fit.responses(every), rows.columns.missing
+            lookups, known_own = level_lookups(columns, rows.order, rows.table, given, own, folds, missing)
         single = {each.column for each in lookups}
         features = [each for each in rows.columns.features if each.column not in single]
         groups = level_groups(features, rows.take, numbers, counts)
@@ -126,15 +132,3 @@ class SearchRows:
             return np.ones(self.scaled[found.setting.scaling, 0].shape[1])
         problem = self.at(found.setting, found.n_rows)
         return problem.outer_product(found.best, "diagonal", until) * problem.rows.var(axis=0)
-
-
-def _lookups(fit: FitRows) -> tuple[tuple[LevelLookup, ...], Float64Array]:
-    """Return numbers for the levels of categories of many levels, and those of the rows; none for times."""
-    rows, columns = fit.rows, fit.rows.columns
-    every = np.arange(rows.shape[0])
-    many = any(each.infrequent for each in columns.columns)
-    folds = fit.holdout.folds(every, FOLDS, fit.rng) if many else None
-    if folds is None:
-        return (), np.zeros((len(every), 0))
-    targets, missing = fit.responses(every), columns.missing
-    return level_lookups(columns.columns, rows.order, rows.table, targets, fit.weights, folds, missing)
