@@ -29,14 +29,11 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import ResourceParameters
 from gramian.estimator.progress import shown_bar, shown_phases
 from gramian.estimator.sample_weights import checked_weights, relative_weights
-from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import ClassTargets, Targets
 from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.kernels.compiled import part_of_block
-from gramian.metric.input import Input
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
-from gramian.summary import Grid
 from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.boosting.boosted import Contributions
 from gramian.tables.effort import EFFORTS, TableEffort, with_boosting
@@ -49,13 +46,13 @@ from gramian.tables.importance.permutation import (
     permutation_importances,
 )
 from gramian.tables.input import SubsetTable, checked_table, rows_in_time
-from gramian.tables.ridge_mean import members_of, values_of
+from gramian.tables.ridge_mean import values_of
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.scoring import MappedTarget
 from gramian.tables.search import TableSearchResult, n_held_out, round_sizes, search_settings
 from gramian.tables.serving import TableServer, encoded_rows
 from gramian.tables.small_problem import POWERS, SYNONYMS, Setting, usual_point
-from gramian.tables.summary import choice_facts, last_plan, trial_grids
+from gramian.tables.summary import last_plan
 from gramian.tables.training.fit import LastFit, last_fit
 from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.search_rows import SearchRows
@@ -315,13 +312,6 @@ class TabularModel(TableServer, KernelEstimator):
         found = permutation_importances(model, self.columns_, shares, rng, limit, until, asked)
         self.feature_importances_, self.feature_importances_std_ = found.shares, found.errors
         self.importances_reason_ = found.reason
-
-    def _choices(self) -> Iterator[Fact]:
-        metric = Input.of(members_of(self.model_)[0][1]).metric if self._forms() else None
-        return choice_facts(self.search_, metric, self.metric_rounds_, getattr(self, "target_", None))
-
-    def _trials(self) -> Iterator[Grid]:
-        return trial_grids(self.search_)
 
     # ---- parameters -------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers as number_types
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
@@ -21,7 +21,6 @@ from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import all_or_nothing
 from gramian.estimator.conformal import held_out_quantile, share, sort_errors
 from gramian.estimator.mixins import Regressor
-from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.tables.base import TabularModel
@@ -30,7 +29,6 @@ from gramian.tables.effort import DEFAULT
 from gramian.tables.intervals import CHOSEN, learned_spread
 from gramian.tables.scoring import HeldOutScore, MappedTarget
 from gramian.tables.serving import NumberAnswers, encoded_rows
-from gramian.tables.summary import interval_fact
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
 from gramian.tables.training.time import Pace
 
@@ -345,11 +343,6 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         for where in row_slices(len(z), PREDICT_ROWS):
             unit[where] = self.spread_.of(np.asarray(source.rows(where)), z[where], engine)
         return z, unit
-
-    def _intervals(self) -> Iterable[Fact]:
-        return (
-            interval_fact(self.residuals_, self.held_weights_, self.target_, by_row=self.spread_ is not None),
-        )
 
     def compress(
         self, X: RowsLike, y: ArrayLike | None = None, *, cost: object = "20x", **options: Any

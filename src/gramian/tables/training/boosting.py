@@ -318,15 +318,13 @@ class _Learner:
         rows = self.task.rows
         weights = np.ones(len(numbers)) if rows.weights is None else rows.weights[numbers]
         X = join_groups(self.task.take(numbers), self.task.groups, self.means, self.pairs)
-        n_classes = self.task.n_classes
-        if not n_classes:
-            stages = zip(*(model.staged_predict(X) for model in self.models), strict=True)
-            return np.array([weights @ self.row_losses(np.column_stack(z), numbers) for z in stages])
-        found = []
-        for values in self.models[0].staged_decision_function(X):
-            values = log_odds(np.reshape(values, (len(numbers), -1)), self.classes, n_classes)
-            found.append(weights @ self.row_losses(values, numbers))
-        return np.array(found)
+        if n_classes := self.task.n_classes:
+            odds = (np.reshape(each, (len(X), -1)) for each in self.models[0].staged_decision_function(X))
+            stages = (log_odds(each, self.classes, n_classes) for each in odds)
+        else:
+            outputs = zip(*(model.staged_predict(X) for model in self.models), strict=True)
+            stages = (np.column_stack(each) for each in outputs)
+        return np.array([weights @ self.row_losses(values, numbers) for values in stages])
 
     def row_losses(self, values: Float64Array, numbers: IntArray) -> Float64Array:
         """Return the losses of rows, (n,), by their values: squares, of classes -ln P."""

@@ -58,7 +58,7 @@ class SearchRows:
         began = time.perf_counter()
         until = began + PART * (fit.until - began)
         rows, sample, n_held, rng = fit.rows, fit.sample, fit.n_held_out, fit.rng
-        numbers, own = sample[n_held:], fit.weights
+        numbers, weights = sample[n_held:], fit.weights
         counts = None if fit.own_weights is None else fit.own_weights[numbers]
         every, columns = np.arange(rows.shape[0]), rows.columns.columns
         lookups, known_own = tuple[LevelLookup, ...](), np.zeros((len(every), 0))
@@ -66,20 +66,22 @@ class SearchRows:
         folds = fit.holdout.folds(every, FOLDS, rng) if many else None  # None for times
         if folds is not None:
             given, missing = fit.responses(every), rows.columns.missing
-            lookups, known_own = level_lookups(columns, rows.order, rows.table, given, own, folds, missing)
+            lookups, known_own = level_lookups(
+                columns, rows.order, rows.table, given, weights, folds, missing
+            )
         single = {each.column for each in lookups}
         features = [each for each in rows.columns.features if each.column not in single]
         groups = level_groups(features, rows.take, numbers, counts)
 
         def means_of(numbers: IntArray, like: Sequence[LevelMeans] = ()) -> tuple[LevelMeans, ...]:
-            w = None if own is None else own[numbers]
+            w = None if weights is None else weights[numbers]
             return level_means(groups, rows.take, numbers, fit.responses(numbers), w, like)
 
         wide = replace(rows.columns, lookups=lookups)
         forms = {False: rows.under(wide, known_own) if lookups else rows}
         known = {0: tuple[LevelMeans, ...]()}
         if groups:
-            counted = np.arange(rows.shape[0]) if own is None else np.flatnonzero(own > 0)
+            counted = every if weights is None else np.flatnonzero(weights > 0)
             few = len(counted) <= MOST_ROWS
             means = means_of(counted if few else rng.choice(counted, MOST_ROWS, replace=False))
             forms[True] = rows.under(replace(wide, means=means), known_own)
@@ -107,8 +109,8 @@ class SearchRows:
             for size in sizes if levels else (0,):
                 block = np.hstack([with_means(encoded, known[size]), known_own[sample]])
                 scaled |= {(name, size): np.asarray(how[name].apply(block), np.float64) for name in kept}
-        weights = None if own is None else np.asarray(own[sample], np.float64)
-        return cls(forms, scalings, scaled, whole, targets, weights, n_held, fit.switched)
+        sampled = None if weights is None else np.asarray(weights[sample], np.float64)
+        return cls(forms, scalings, scaled, whole, targets, sampled, n_held, fit.switched)
 
     def at(self, setting: Setting, n_fit: int) -> SmallProblem:
         """Return the exact problem of a setting; held-out rows are first in the sample but last in it."""
