@@ -94,15 +94,12 @@ class EncodedRows:
 
     def _encoded(self, where: slice | IntArray, n: int) -> FloatArray:
         out = np.zeros((n, self.shape[1]), self.dtype)
-        step = self.table.block_rows
-        for start in range(0, n, step):
-            stop = min(n, start + step)
-            rows: slice | IntArray
+        for part in row_slices(n, self.table.block_rows):
             if isinstance(where, slice):
-                rows = slice(where.start + start, where.start + stop)
+                rows: slice | IntArray = slice(where.start + part.start, where.start + part.stop)
             else:
-                rows = where[start:stop]
-            self.columns.encode_block(self.table.block(rows), self.order, rows, out[start:stop])
+                rows = where[part]
+            self.columns.encode_block(self.table.block(rows), self.order, rows, out[part])
         if self._own is not None and self._own.shape[1]:
             out[:, -self._own.shape[1] :] = self._own[where]
         return out
