@@ -17,7 +17,6 @@ from gramian.estimator.conformal import held_out_quantile, share, sort_errors
 from gramian.estimator.mixins import Classifier
 from gramian.estimator.sample_weights import relative_weights
 from gramian.estimator.targets import ClassTargets
-from gramian.fast.probabilities import Calibration
 from gramian.tables.base import TabularModel
 from gramian.tables.compression import FastTabularClassifier, compressed_classifier
 from gramian.tables.effort import DEFAULT
@@ -144,15 +143,35 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             signs = 0.5 * fit.responses(sample)
             score = HeldOutScore.of(self.scoring, fit.own_weights, targets.classes)
             found, fit = self._search(fit, {"classes": MappedTarget(signs, signs, score=score)})
-            last = self._fit_last(fit, found, partial(_class_loss, targets, weights, score))
+            own, responses = fit.own, fit.responses
+
+            def loss(values: Float64Array, held: IntArray) -> float:
+                """Return the error of decision values: by the score, or mean squared."""
+                wanted, w = responses(held), None if weights is None else weights[held]
+                if score is not None:
+                    return score.error(wanted, values, w) if np.isfinite(values).all() else np.inf
+                return float(np.average(((wanted - values) ** 2).sum(axis=1), weights=w))
+
+            last = self._fit_last(fit, found, loss)
             self.model_, last, self.oof_predictions_ = last.calibrated(targets, weights)
             self.contributions_ = last.contributions
             calibration, held = self.model_.calibration_, last.held
-            answer = partial(_log_chances, calibration, targets.shape[1])
-            judged = last.judged(answer, partial(_log_loss, fit.own, weights), calibration.boosting > 0.0)
+
+            def answer(values: Float64Array, boosted: Float64Array | None) -> Float64Array:
+                """Return logarithms of probabilities; log odds of logistic models are further columns."""
+                kernel, others = values[:, : signs.shape[1]], None
+                if calibration.logistic > 0.0:
+                    others = values[:, signs.shape[1] :]
+                return calibration.log_probabilities(kernel, others, boosted)
+
+            def log_loss(logs: Float64Array, numbers: IntArray) -> float:
+                w = None if weights is None else weights[numbers]
+                return -float(np.average(logs[np.arange(len(numbers)), own[numbers]], weights=w))
+
+            judged = last.judged(answer, log_loss, calibration.boosting > 0.0)
             self._set_importances(judged, fit)
             self.scores_, self.held_weights_ = sort_errors(
-                1.0 - self.oof_predictions_[np.arange(len(held)), fit.own[held]],
+                1.0 - self.oof_predictions_[np.arange(len(held)), own[held]],
                 None if weights is None else weights[held],
             )
             return self
@@ -188,31 +207,3 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         """
         check_is_fitted(self, "model_")
         return compressed_classifier(self, X, y, cost, options)
-
-
-def _class_loss(
-    targets: ClassTargets,
-    weights: Array | None,
-    score: HeldOutScore | None,
-    values: Float64Array,
-    held: IntArray,
-) -> float:
-    """Return the error of decision values on the rows with these numbers: by the score, or mean squared."""
-    wanted, weights = targets.part(held)[slice(0, len(held))], None if weights is None else weights[held]
-    if score is not None:
-        return score.error(wanted, values, weights) if np.isfinite(values).all() else np.inf
-    return float(np.average(((wanted - values) ** 2).sum(axis=1), weights=weights))
-
-
-def _log_chances(
-    calibration: Calibration, n_outputs: int, values: Float64Array, boosted: Float64Array | None
-) -> Float64Array:
-    """Return logarithms of probabilities of values, log odds of logistic models in further columns."""
-    others = values[:, n_outputs:] if calibration.logistic > 0.0 else None
-    return calibration.log_probabilities(values[:, :n_outputs], others, boosted)
-
-
-def _log_loss(codes: IntArray, weights: Array | None, logs: Float64Array, numbers: IntArray) -> float:
-    """Return the log-loss of the rows with these numbers."""
-    own = None if weights is None else weights[numbers]
-    return -float(np.average(logs[np.arange(len(numbers)), codes[numbers]], weights=own))
