@@ -79,7 +79,8 @@ class TableServer(ABC):
         No row is computed. Time O(columns + blocks). NotFittedError before a fit.
         """
         check_has_fit(self)
-        return summary_of(self)
+        learned = hasattr(self, "search_") and bool(self._forms())
+        return summary_of(self, self._class_facts(), learned=learned)  # type: ignore[attr-defined]
 
     def transform_rows(self, X: RowsLike) -> FloatArray:
         """Return rows in the form that ``model_`` takes: encoded and scaled, shape (n, encoded columns).

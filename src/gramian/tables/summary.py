@@ -34,20 +34,23 @@ MOST_LINES, MOST_NAMED = 30, 4
 COVERAGE = 0.9
 
 
-def summary_of(model: BaseEstimator) -> Summary:
-    """Return facts and tables of a table model, followed by the evidence of its numeric models."""
+def summary_of(model: BaseEstimator, classes: Sequence[Fact], *, learned: bool) -> Summary:
+    """Return facts and tables of a table model, followed by the evidence of its numeric models.
+
+    classes : facts about these; learned : whether a metric was asked for.
+    """
     columns, mean, found = model.columns_, model.model_, getattr(model, "search_", None)
     facts, said = list[Fact](column_facts(columns)), list[str]()
     grids = [column_grid(columns, getattr(model, "feature_importances_", None))]
     if found is not None:
-        metric = Input.of(members_of(mean)[0][1]).metric if model._forms() else None
+        metric = Input.of(members_of(mean)[0][1]).metric if learned else None
         facts += choice_facts(found, metric, model.metric_rounds_, getattr(model, "target_", None))
         grids += trial_grids(found)
     facts += importance_facts(model)
     if hasattr(model, "residuals_"):
         by_row = model.spread_ is not None
         facts.append(interval_fact(model.residuals_, model.held_weights_, model.target_, by_row=by_row))
-    facts += [*model._class_facts(), *_combined(mean), *_contributed(model)]
+    facts += [*classes, *_combined(mean), *_contributed(model)]
     members = members_of(mean)
     for number, (weight, inner) in enumerate(members, 1):
         which = f" of model {number}" if len(members) > 1 else ""
