@@ -142,7 +142,9 @@ class TabularModel(TableServer, KernelEstimator):
             numbers = np.flatnonzero(weights > 0)
             X, weights = checked_table(self, SubsetTable(table, numbers), reset=True), weights[numbers]
         targets, every = targets_of(y, table.shape[0]), slice(0, table.shape[0])
-        given = targets.codes(every) if isinstance(targets, ClassTargets) else np.asarray(targets[every])
+        given: Array = np.asarray(
+            targets.codes(every) if isinstance(targets, ClassTargets) else targets[every]
+        )
         own = given if numbers is None else given[numbers]
         n_given = len(own)
 
