@@ -79,7 +79,7 @@ class TableServer(ABC):
         No row is computed. Time O(columns + blocks). NotFittedError before a fit.
         """
         check_has_fit(self)
-        learned = hasattr(self, "search_") and bool(self._forms())
+        learned = hasattr(self, "search_") and bool(self._forms())  # type: ignore[attr-defined]
         return summary_of(self, self._class_facts(), learned=learned)  # type: ignore[attr-defined]
 
     def transform_rows(self, X: RowsLike) -> FloatArray:
