@@ -54,7 +54,7 @@ from gramian.svm.dcsvc import DCSVC
 from gramian.svm.logistic import KernelLogisticRegression
 from gramian.svm.regressor import KernelSVR
 from gramian.tables.classifier import TabularClassifier
-from gramian.tables.compress import compress
+from gramian.tables.compression import compress
 from gramian.tables.regressor import TabularRegressor
 
 __version__ = "0.2.0"

@@ -27,8 +27,8 @@ from gramian.tables import base as tabular_base
 from gramian.tables import input as tabular_input
 from gramian.tables.input import rows_in_time
 from gramian.tables.small_problem import Point, SmallProblem
-from gramian.tables.training.member import measure_pace
 from gramian.tables.training.model_factory import ModelFactory
+from gramian.tables.training.rounds import measure_pace
 from gramian.tables.training.time import Pace
 
 #: Rows on which reading is timed here.

@@ -248,7 +248,7 @@ def test_times_and_weights_and_too_little_time_or_memory():
 
 def last(values, boosted_values):
     held = np.arange(len(values))
-    return LastFit((), (), held, values, (), "").beside(None, boosted_values)
+    return LastFit((), (), held, values, "").beside(None, boosted_values)
 
 
 def least_squares_share(a, b):
@@ -263,7 +263,7 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows_shrunk_to_a_half():
     def loss(values, held):
         return float(np.mean((values - y[held]) ** 2))
 
-    fit = LastFit((), (), np.arange(500), y + ours, (), "")
+    fit = LastFit((), (), np.arange(500), y + ours, "")
     found = fit.beside("trees", y + 2.0 * trees).mixed(loss)
     a, b = ours[:, 0], 2.0 * trees[:, 0]
     parts = np.array_split(np.arange(500), 20)
@@ -312,7 +312,7 @@ def test_kernel_models_that_hardly_lower_the_loss_are_not_asked():
     def loss(values, held):
         return float(np.mean((values - y[held]) ** 2))
 
-    fit = LastFit((), (), np.arange(500), y + trees + 30.0 * ours, (), "")
+    fit = LastFit((), (), np.arange(500), y + trees + 30.0 * ours, "")
     found = fit.beside("trees", y + trees).mixed(loss)
     assert found.share == 1.0
     assert found.contributions.kept

@@ -23,7 +23,7 @@ from gramian.tables.importance.permutation import (
     column_shares,
     permutation_importances,
 )
-from gramian.tables.importance.unseen import BoostedUnseen, Change, ExactUnseen, fold_of
+from gramian.tables.importance.unseen import Change, ExactUnseen, FoldsUnseen, fold_of
 from gramian.tables.training import fit as tabular_fit
 
 QUICK: dict[str, Any] = {"kernel": "laplacian", "metric": "diagonal", "scaling": "standard"}
@@ -93,8 +93,8 @@ def test_boosting_answers_each_row_by_the_model_without_it() -> None:
             return self.factor * rows[:, :1]
 
     X = RNG.random((6, 2))
-    models: Any = (Scaled(1.0), Scaled(-1.0))
-    unseen = BoostedUnseen((np.array([0, 2, 4]), np.array([1, 3, 5])), models)
+    models: Any = (Scaled(1.0).of, Scaled(-1.0).of)
+    unseen = FoldsUnseen((np.array([0, 2, 4]), np.array([1, 3, 5])), models)
     numbers = np.array([5, 0, 3, 4])
     change = Change(np.array([0]), np.array([1, 2, 3, 0]))
     found = unseen.changed(X[numbers], numbers, [change])
@@ -214,7 +214,7 @@ def test_shares_and_errors_are_those_of_a_loop_over_columns_and_parts() -> None:
 
 def test_each_row_takes_the_values_of_another_row() -> None:
     for count in (2, 3, 100):
-        order = permutation._order(count, np.random.default_rng(count))
+        order = permutation._changes(np.arange(1), count, 1, np.random.default_rng(count))[0].order
         assert sorted(order.tolist()) == list(range(count))
         assert (order != np.arange(count)).all()
 

@@ -12,7 +12,7 @@ import gramian as gm
 from gramian.data.tables import as_table
 from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.empirical import distribution
-from gramian.tables.training.level_lookups import level_lookups
+from gramian.tables.level_means import level_lookups
 
 pytestmark = pytest.mark.filterwarnings("ignore:Column .* values, of which")  # many rare levels are the point
 QUICK = {"kernel": "laplacian", "scaling": "standard", "random_state": 0, "n_jobs": 1}

@@ -8,8 +8,7 @@ import pytest
 import gramian as gm
 from gramian.tables.boosting.boosted import group_codes, join_groups
 from gramian.tables.empirical import centred_ranks
-from gramian.tables.level_means import ADDED
-from gramian.tables.training.level_pairs import FOLDS, SWEEPS, level_pairs
+from gramian.tables.level_means import ADDED, FOLDS, SWEEPS, level_pairs
 
 SIZES = (4, 5, 3)
 

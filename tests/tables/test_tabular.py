@@ -27,18 +27,18 @@ from gramian.model_file.records import PartRecords
 from gramian.operators.kernel import KernelOperator
 from gramian.ridge.planning import plan_ridge
 from gramian.tables import base as tabular_base
-from gramian.tables.descent import Descent
+from gramian.tables import intervals
 from gramian.tables.effort import EFFORTS
 from gramian.tables.holdout import HoldOut
-from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.ridge_mean import RidgeMean, members_of, ridge_estimator
+from gramian.tables.scoring import MappedTarget
+from gramian.tables.search import Descent
 from gramian.tables.small_problem import POWERS, Point, SmallProblem, Workspace
 from gramian.tables.target import TargetTransform
 from gramian.tables.training import boosting
 from gramian.tables.training import fit as tabular_fit
 from gramian.tables.training import logistic as tabular_logistic
 from gramian.tables.training import member as tabular_member
-from gramian.tables.training import spread as tabular_spread
 from gramian.tables.training.gain import Gain
 from gramian.tables.training.model_factory import ModelFactory
 
@@ -467,7 +467,9 @@ def test_many_rows_have_as_many_blocks_as_memory_holds() -> None:
     assert (ratios > 0.7).all()
     assert (ratios < 1.0).all()
     assert [each.n_levels for each in factory.approximations[-2:]] == [2, 1]
-    fits = [factory.fits(each, np.arange(20_000), streamed=True) for each in factory.approximations]
+    fits = [
+        factory.plan(each, np.arange(20_000), streamed=True) is not None for each in factory.approximations
+    ]
     assert fits == sorted(fits)
     assert factory.approximations[fits.index(True)].n_levels == 2
 
@@ -956,7 +958,7 @@ def test_efforts_search_more_or_less(estimator: Any) -> None:
 
 def test_a_small_budget_learns_the_spread_from_fewer_rows(monkeypatch: Any) -> None:
     X, y = uneven(1_000, 0)
-    monkeypatch.setattr(tabular_spread, "BYTES", 10_000)  # of 300 rows
+    monkeypatch.setattr(intervals, "BYTES", 10_000)  # of 300 rows
     model = gm.TabularRegressor(**QUICK).fit(X, y)
     assert model.spread_ is not None
     assert 250 < len(model.spread_.predictor.rows) < 350

@@ -12,8 +12,7 @@ from sklearn.metrics import make_scorer
 import gramian as gm
 from gramian.exceptions import InputError
 from gramian.tables import TargetTransform
-from gramian.tables.mapped_target import MappedTarget
-from gramian.tables.scoring import HeldOutScore
+from gramian.tables.scoring import HeldOutScore, MappedTarget
 
 #: Noise of ln y at a prediction m, and the largest error of the learned means, as a share.
 NOISES: dict[str, tuple[Any, float]] = {

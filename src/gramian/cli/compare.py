@@ -48,8 +48,8 @@ from gramian.reporting.rows import all_rows
 from gramian.summary import Grid, Summary
 from gramian.tables import TableColumns
 from gramian.tables.classifier import TabularClassifier
+from gramian.tables.input import SubsetTable
 from gramian.tables.regressor import TabularRegressor
-from gramian.tables.subset import SubsetTable
 
 #: Landmarks of ``Nystroem``, and the penalties among which its ridge regression chooses. Chosen by hand.
 COMPONENTS, ALPHAS = 1_000, (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)

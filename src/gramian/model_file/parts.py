@@ -38,16 +38,16 @@ from gramian.tables import (
     small_problem,
     target,
 )
-from gramian.tables.boosting import boosted, contributions, trees
+from gramian.tables.boosting import boosted, trees
 from gramian.tables.classifier import TabularClassifier
 from gramian.tables.column import LevelLookup, LevelMeans
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import RidgeMean
 
-hold(Column, LevelLookup, LevelMeans, TargetTransform, Shape, search.Setting, metric.Metric)
+hold(Column, LevelLookup, LevelMeans, TargetTransform, Shape, small_problem.Setting, metric.Metric)
 hold(boosted.LevelPairs, intervals.Spread, probabilities.Calibration, trees.Trees)
 # No prediction is computed from these: what a fit has tried, whose numbers may be infinite or NaN.
-hold(calibration.BandCheck, contributions.Contributions, fidelity.Fidelity, solve.Stage, finite=False)
+hold(calibration.BandCheck, boosted.Contributions, fidelity.Fidelity, solve.Stage, finite=False)
 hold(KernelChoice, LeafReport, Round, Solution, kernel_search.Refinement, *BUILDERS, finite=False)
 hold(learning.Learned, learning.LearningStage, small_problem.ExactFit, small_problem.Point, finite=False)
 hold(search.SettingResult, search.TableSearchResult, finite=False)

@@ -13,7 +13,7 @@ from gramian._typing import Array, IntArray, Rows, RowsLike
 from gramian.data.source import RowSource, as_source, row_blocks
 from gramian.data.subset import SubsetRows
 from gramian.data.tables import TableSource
-from gramian.tables.subset import SubsetTable
+from gramian.tables.input import SubsetTable
 
 #: Rows of one step of a prediction. Chosen by hand.
 STEP = 65_536

@@ -16,28 +16,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
 from gramian._checks import one_of, positive_number
-from gramian._random import seed_for_sklearn
+from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import one_blas_thread
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
 from gramian.data.tables import TableSource, as_table
 from gramian.engine import Engine, Run
-from gramian.estimator.base import KernelEstimator
-from gramian.estimator.fitting import remove, shown_phases
-from gramian.estimator.input import Input
+from gramian.estimator.base import KernelEstimator, own_target, required_target
+from gramian.estimator.fitting import remove, shown_bar, shown_phases
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.summaries import Fact
-from gramian.estimator.targets import Targets
+from gramian.estimator.labels import checked_weights, relative_weights
+from gramian.estimator.targets import ClassTargets, Targets
 from gramian.exceptions import AccuracyWarning, InputError, user_level
 from gramian.kernels.compiled import part_of_block
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
-from gramian.summary import Grid
 from gramian.tables import EncodedRows, TableColumns
-from gramian.tables.boosting.contributions import Contributions
+from gramian.tables.boosting.boosted import Contributions
 from gramian.tables.effort import EFFORTS, TableEffort, with_boosting
-from gramian.tables.encoded import in_memory, read_once, warn_of_order
+from gramian.tables.encoded import FitRows, in_memory, read_once, warn_of_order
 from gramian.tables.holdout import HoldOut, merged_copies, place_of
 from gramian.tables.importance.permutation import (
     TIME_SHARE,
@@ -45,16 +43,14 @@ from gramian.tables.importance.permutation import (
     column_shares,
     permutation_importances,
 )
-from gramian.tables.input import checked_table, rows_in_time, weighted_rows
-from gramian.tables.mapped_target import MappedTarget
-from gramian.tables.ridge_mean import members_of, values_of
+from gramian.tables.input import SubsetTable, checked_table, rows_in_time
+from gramian.tables.ridge_mean import values_of
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
-from gramian.tables.search import Setting, TableSearchResult, n_held_out, round_sizes, search_settings
+from gramian.tables.scoring import MappedTarget
+from gramian.tables.search import TableSearchResult, n_held_out, round_sizes, search_settings
 from gramian.tables.serving import TableServer, encoded_rows
-from gramian.tables.small_problem import POWERS, SYNONYMS, usual_point
-from gramian.tables.subset import SubsetTable
-from gramian.tables.summary import choice_facts, last_plan, trial_grids
-from gramian.tables.table_problem import TableProblem, shown_search
+from gramian.tables.small_problem import POWERS, SYNONYMS, Setting, usual_point
+from gramian.tables.summary import last_plan
 from gramian.tables.training.fit import LastFit, last_fit
 from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.search_rows import SearchRows
@@ -97,19 +93,6 @@ class TabularModel(TableServer, KernelEstimator):
 
     # ---- fitting --------------------------------------------------------------------------------------
 
-    def _clock(self) -> float:
-        """Check the parameters; return the time at which the fit should end."""
-        began = time.perf_counter()
-        one_of("scaling", self.scaling, HOWS)
-        one_of("effort", self.effort, tuple(EFFORTS))
-        with_boosting(self.include)
-        self._kernels()
-        self._forms()
-        parse_bytes(self.memory_budget)
-        if self.time_limit is None:
-            return math.inf
-        return began + positive_number("time_limit", self.time_limit)
-
     @contextmanager
     def _timed(self) -> Iterator[None]:
         """Keep the seconds of a fit; hold BLAS to one thread if there is a time limit.
@@ -123,38 +106,70 @@ class TabularModel(TableServer, KernelEstimator):
             yield
         self.fit_seconds_ = time.perf_counter() - began
 
-    def _counted(
-        self, X: RowsLike, sample_weight: ArrayLike | None
-    ) -> tuple[Any, int, Array | None, IntArray | None]:
-        """Return the rows of weight above 0, the number of given rows, weights and row numbers."""
-        X = checked_table(self, X, reset=True)
-        n = as_table(X).shape[0]
-        X, weights, numbers = weighted_rows(X, sample_weight)
-        return X if numbers is None else checked_table(self, X, reset=True), n, weights, numbers
-
-    def _in_time(
+    def _given(
         self,
         X: RowsLike,
-        weights: Array | None,
-        numbers: IntArray | None,
-        until: float,
-        rng: np.random.Generator,
-        classes: Callable[[], IntArray] | None = None,
-    ) -> tuple[Any, Array | None, IntArray | None]:
-        """Return as many rows as there is time to read, with their weights and row numbers."""
+        y: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        when: ArrayLike | None,
+        targets_of: Callable[[Any, int], Targets],
+    ) -> FitRows:
+        """Check the parameters and what a fit was given; learn the columns; return the rows to learn from.
 
-        def read(table: TableSource) -> None:
+        Rows of weight 0 are left out, and those that there is no time to read; copies are one row.
+        ``targets_of`` makes the targets of y and the number of rows.
+        """
+        y = own_target(X, y)
+        required_target(self, y)
+        began = time.perf_counter()
+        one_of("scaling", self.scaling, HOWS)
+        one_of("effort", self.effort, tuple(EFFORTS))
+        with_boosting(self.include)
+        self._kernels()
+        self._forms()
+        parse_bytes(self.memory_budget)
+        limit = math.inf if self.time_limit is None else positive_number("time_limit", self.time_limit)
+        until, rng = began + limit, as_generator(self.random_state)
+        X = checked_table(self, X, reset=True)
+        table = as_table(X)
+        holdout = HoldOut.of(table, groups, when)
+        weights, numbers = relative_weights(checked_weights(sample_weight, table.shape[0])), None
+        if weights is not None and not (weights > 0).all():
+            # Rows of weight 0 then count nowhere: not in medians, categories or scales.
+            numbers = np.flatnonzero(weights > 0)
+            X, weights = checked_table(self, SubsetTable(table, numbers), reset=True), weights[numbers]
+        targets, every = targets_of(y, table.shape[0]), slice(0, table.shape[0])
+        given: Array = np.asarray(
+            targets.codes(every) if isinstance(targets, ClassTargets) else targets[every]
+        )
+        own = given if numbers is None else given[numbers]
+        n_given = len(own)
+
+        def read(part: TableSource) -> None:
             with warnings.catch_warnings(), suppress(InputError):
                 # These rows alone may lack values or classes; the warning comes when all rows are read.
                 warnings.simplefilter("ignore")
-                columns = TableColumns.learn(table, categorical=self.categorical, missing=self.missing)
-                EncodedRows(columns, table).rows(slice(0, table.shape[0]))
+                columns = TableColumns.learn(part, categorical=self.categorical, missing=self.missing)
+                EncodedRows(columns, part).rows(slice(0, part.shape[0]))
 
+        classes = (lambda: own) if isinstance(targets, ClassTargets) else None
         some = rows_in_time(X, until, read, rng, classes)
-        if some is None:
-            return X, weights, numbers
-        X = checked_table(self, SubsetTable(as_table(X), some), reset=True)
-        return X, None if weights is None else weights[some], some if numbers is None else numbers[some]
+        if some is not None:
+            X = checked_table(self, SubsetTable(as_table(X), some), reset=True)
+            weights = None if weights is None else weights[some]
+            numbers = some if numbers is None else numbers[some]
+            own = given[numbers]
+        holdout = holdout.taken(numbers)
+        rows = self._learn_columns(X, weights, rng, groups)
+        if holdout.random:
+            warn_of_order(rows)
+        kept, weights, holdout = merged_copies(rows, self.columns_.places, own, weights, holdout)
+        if kept is not None:
+            rows = self._learn_columns(SubsetTable(rows.table, kept), weights, rng, groups)
+            n_given -= len(own) - len(kept)
+            own, numbers = own[kept], kept if numbers is None else numbers[kept]
+        return FitRows(rows, own, targets, weights, weights, numbers, n_given, holdout, rng, until)
 
     def _learn_columns(
         self, X: RowsLike, weights: Array | None, rng: np.random.Generator, groups: object
@@ -174,84 +189,44 @@ class TabularModel(TableServer, KernelEstimator):
             self.feature_names_in_ = np.asarray(self.columns_.column_names, object)
         return EncodedRows(self.columns_, X)
 
-    def _encoded(
-        self,
-        X: RowsLike,
-        y: Array,
-        weights: Array | None,
-        holdout: HoldOut,
-        rng: np.random.Generator,
-        groups: object,
-    ) -> tuple[EncodedRows, Array | None, IntArray | None, HoldOut]:
-        """Return encoded rows, copies as one row, their weights and numbers (None: all), and the hold-out."""
-        rows = self._learn_columns(X, weights, rng, groups)
-        if holdout.random:
-            warn_of_order(rows)
-        kept, weights, holdout = merged_copies(rows, self.columns_.places, y, weights, holdout)
-        if kept is not None:
-            rows = self._learn_columns(SubsetTable(rows.table, kept), weights, rng, groups)
-        return rows, weights, kept, holdout
+    def _search(self, fit: FitRows, targets: dict[str, MappedTarget]) -> tuple[TableSearchResult, FitRows]:
+        """Search on the sampled rows, whose ``targets`` are given; set columns, scales and what was found.
 
-    def _learn_model(
-        self,
-        rows: EncodedRows,
-        targets: dict[str, MappedTarget],
-        respond: Callable[[IntArray], Float64Array],
-        sampled: tuple[IntArray, int],
-        weights: Array | None,
-        scale_weights: Array | None,
-        rng: np.random.Generator,
-        until: float,
-        holdout: HoldOut,
-    ) -> tuple[TableSearchResult, EncodedRows]:
-        """Search on the sampled rows, whose targets are given; set columns, scales and the search's results.
-
-        ``respond`` gives the targets (m, outputs) of rows by their numbers; ``sampled`` are the rows to
-        compare on, held-out ones first, and how many these are; ``scale_weights`` has no class weights.
+        Return that with its coefficients, and the rows as they are encoded for it.
         """
-        sample, n_held = sampled
-        sizes = round_sizes(len(sample), self._search_bytes, self._effort)
-        sizes = tuple(sorted({min(size, len(sample) - n_held) for size in sizes}))
-        both = weights, scale_weights
+        n, n_held = len(fit.sample), fit.n_held_out
+        sizes = {min(size, n - n_held) for size in round_sizes(n, self._search_bytes, self._effort)}
         every = self.scaling == AUTO and self._effort.scalings
-        scalings = SCALINGS if every else (self.scaling,)
-        forms = SearchRows.of(rows, sampled, sizes, scalings, respond, both, holdout, rng, until)
-        whole = TableProblem(
-            forms.scaled,
-            targets,
-            None if weights is None else np.asarray(weights[sample], np.float64),
-            self._groups,
-            n_held if len(sample) >= FEWEST else 0,
-        )
-        names, kernels = forms.scalings, self._kernels()
+        rows = SearchRows.of(fit, targets, sorted(sizes), SCALINGS if every else (self.scaling,))
+        names, kernels = rows.scalings, self._kernels()
         settings = [Setting(s, how, k, levels) for how in targets for s, levels in names for k in kernels]
         now = time.perf_counter()
-        until = now + SEARCH_TIME * (until - now)
-        if whole.n_held_out:
-            show = shown_search(whole, len(settings), self.verbose)
-            with show as (problem, told), self._compiling(rows.shape[0], self.time_limit):
+        until = now + SEARCH_TIME * (fit.until - now)
+        if n_held and n >= FEWEST:
+            show = shown_bar(self.verbose, total=len(settings), unit="settings", desc="search")
+            with show as bar, self._compiling(fit.rows.shape[0], self.time_limit):
                 found = search_settings(
-                    problem,
+                    rows.at,
                     settings,
-                    sizes,
+                    sorted(sizes),
                     engine=Engine(self.n_jobs),
                     memory_bytes=self._search_bytes,
                     until=until,
                     forms=self._forms(),
-                    told=told,
+                    bar=bar,
                 )
         else:
             found = TableSearchResult(settings[0], None, (), 0, 0, 0.0, True)
-        found = replace(found, finished=found.finished and forms.whole)
-        rows, self.scaling_ = forms.of_setting(found.setting)
-        self.columns_ = rows.columns
-        self.metric_importances_ = column_shares(self.columns_, whole.sensitivities(found, until))
+        found, setting = replace(found, finished=found.finished and rows.whole), found.setting
+        form = rows.forms[setting.levels]
+        self.columns_, self.scaling_ = form.columns, rows.scalings[setting.scaling, setting.levels]
+        self.metric_importances_ = column_shares(self.columns_, rows.sensitivities(found, until))
         best, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
             for judged in (found.best, found.other)
         )
         self.search_ = replace(found, best=best, other=other)  # nothing that grows with the rows
-        return found, rows
+        return found, replace(fit, rows=form)
 
     @property
     def _effort(self) -> TableEffort:
@@ -281,51 +256,36 @@ class TabularModel(TableServer, KernelEstimator):
         held = holdout.held(sample, n_held_out(size), rng)
         return np.concatenate([held, sample[~np.isin(sample, held)]]), len(held)
 
-    def _set_importances(self, model: HeldOutModel, rng: np.random.Generator, until: float) -> None:
-        """Set the importances by permuting columns in the held-out rows."""
-        shares, limit, asked = self.metric_importances_, self.time_limit, self._effort.asked
-        found = permutation_importances(model, self.columns_, shares, rng, limit, until, asked)
-        self.feature_importances_, self.feature_importances_std_ = found.shares, found.errors
-        self.importances_reason_ = found.reason
-
     def _fit_last(
-        self,
-        rows: EncodedRows,
-        targets: Targets,
-        weights: Array | None,
-        found: TableSearchResult,
-        rng: np.random.Generator,
-        until: float,
-        n_given: int,
-        loss: Callable[[Float64Array, IntArray], float],
-        holdout: HoldOut,
+        self, fit: FitRows, found: TableSearchResult, loss: Callable[[Float64Array, IntArray], float]
     ) -> LastFit:
-        """Fit the model of all rows; warn if the time was too short for the ``n_given`` rows.
+        """Fit the model of all rows; warn if the time was too short for all that were given.
 
         ``loss`` maps the values of held-out rows and their row numbers to an error.
         """
-        source = in_memory(map_rows(rows, self.scaling_), parse_bytes(self.memory_budget))
+        memory = parse_bytes(self.memory_budget)
+        source = in_memory(map_rows(fit.rows, self.scaling_), memory)
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
-        near = near[: 2 if self._effort.mean else 1]
-        seed, labelled = seed_for_sklearn(rng), LabelledRows(source, targets, weights)
-        resources = Run(parse_bytes(self.memory_budget), self._engine())
-        effort, compiling = self._effort, self._compiling(source.shape[0], self.time_limit)
-        with shown_phases(self.verbose) as phases, compiling:
-            fit = last_fit(
+        near = near[: 2 if self._effort.mean else 1] or [usual_point(self._kernels()[0], source.shape[1])]
+        n, seed = source.shape[0], seed_for_sklearn(fit.rng)
+        labelled = LabelledRows(source, fit.targets, fit.weights)
+        resources = Run(memory, self._engine())
+        with shown_phases(self.verbose) as phases, self._compiling(n, self.time_limit):
+            last = last_fit(
                 [
-                    ModelFactory(labelled, point, resources, seed, holdout, effort, phases)
-                    for point in near or [usual_point(self._kernels()[0], source.shape[1])]
+                    ModelFactory(labelled, point, resources, seed, fit.holdout, self._effort, phases)
+                    for point in near
                 ],
                 loss,
                 boost=with_boosting(self.include),
                 learn=bool(self._forms()),
-                switched=self._groups,
-                rng=rng,
-                until=until - TIME_SHARE * (self.time_limit or 0.0),
+                switched=fit.switched,
+                rng=fit.rng,
+                until=fit.until - TIME_SHARE * (self.time_limit or 0.0),
             )
-        self.model_, self.metric_rounds_ = fit.model, fit.rounds
-        n = source.shape[0]
-        read = "" if n >= n_given else f", and {n:,} of {n_given:,} rows were read, drawn at random"
+        self.metric_rounds_ = last.rounds
+        self.oof_rows_ = last.held if fit.numbers is None else fit.numbers[last.held]
+        read = "" if n >= fit.n_given else f", and {n:,} of {fit.n_given:,} rows were read, drawn at random"
         if n < FEWEST:
             warnings.warn(
                 f"{n} rows are too few to compare settings, so the usual settings were used. "
@@ -333,29 +293,25 @@ class TabularModel(TableServer, KernelEstimator):
                 AccuracyWarning,
                 stacklevel=user_level(),
             )
-        elif fit.short or read or found.best is None or not found.finished:
+        elif last.short or read or found.best is None or not found.finished:
             what = "no setting was" if found.best is None else f"{found.n_judged} settings were"
             work = "search" if not found.finished or found.best is None else "fit"
-            size = (fit.short or "then the model was fitted") + read
+            size = (last.short or "then the model was fitted") + read
             warnings.warn(
                 f"time_limit={self.time_limit or 0.0:.3g} s was too short for the whole {work}: {what} "
                 f"compared, {size}. Raise it, or leave it out.",
                 AccuracyWarning,
                 stacklevel=user_level(),
             )
-        return fit
+        return last
 
-    @property
-    def _groups(self) -> tuple[tuple[int, ...], ...]:
-        """Encoded columns whose sensitivity is measured by switching values, as they have no derivative."""
-        return (*self.columns_.groups, *((int(j),) for j in self.columns_.two_valued))
-
-    def _choices(self) -> Iterator[Fact]:
-        metric = Input.of(members_of(self.model_)[0][1]).metric if self._forms() else None
-        return choice_facts(self.search_, metric, self.metric_rounds_, getattr(self, "target_", None))
-
-    def _trials(self) -> Iterator[Grid]:
-        return trial_grids(self.search_)
+    def _set_importances(self, model: HeldOutModel, fit: FitRows) -> None:
+        """Set the importances by permuting columns in the held-out rows."""
+        shares, limit, asked = self.metric_importances_, self.time_limit, self._effort.asked
+        rng, until = fit.rng.spawn(1)[0], fit.until
+        found = permutation_importances(model, self.columns_, shares, rng, limit, until, asked)
+        self.feature_importances_, self.feature_importances_std_ = found.shares, found.errors
+        self.importances_reason_ = found.reason
 
     # ---- parameters -------------------------------------------------------------------------------------
 

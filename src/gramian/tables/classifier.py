@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -11,23 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
-from gramian.data.tables import as_table
-from gramian.estimator.base import all_or_nothing, own_target, required_target
+from gramian.estimator.base import all_or_nothing
 from gramian.estimator.conformal import held_out_quantile, share, sort_errors
 from gramian.estimator.labels import relative_weights
 from gramian.estimator.mixins import Classifier
 from gramian.estimator.targets import ClassTargets
-from gramian.fast.probabilities import Calibration
 from gramian.tables.base import TabularModel
 from gramian.tables.compression import FastTabularClassifier, compressed_classifier
 from gramian.tables.effort import DEFAULT
-from gramian.tables.holdout import HoldOut
-from gramian.tables.input import checked_table
 from gramian.tables.intervals import CHOSEN
-from gramian.tables.mapped_target import MappedTarget
-from gramian.tables.scoring import HeldOutScore
+from gramian.tables.scoring import HeldOutScore, MappedTarget
 from gramian.tables.serving import ClassAnswers
 
 
@@ -137,53 +131,49 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         have weight 0 stays in ``classes_``, and is never the likeliest.
         """
         with all_or_nothing(self), self._timed():
-            y = own_target(X, y)
-            required_target(self, y)
-            until, rng = self._clock(), as_generator(self.random_state)
-            holdout = HoldOut.of(as_table(checked_table(self, X, reset=True)), groups, time)
-            X, n_given, weights, numbers = self._counted(X, sample_weight)
-            targets = ClassTargets(y, n_given, regressor="TabularRegressor")
-            n_counted = n_given if numbers is None else len(numbers)
+            targets_of = partial(ClassTargets, regressor="TabularRegressor")
+            fit = self._given(X, y, sample_weight, groups, time, targets_of)
+            targets, n = fit.targets, len(fit.own)
+            if fit.numbers is not None:
+                targets = ClassTargets(targets.classes[fit.own], n, targets.classes)
+            self.classes_ = targets.classes
+            weights = relative_weights(targets.weights(self.class_weight, fit.own_weights))
+            sample, n_held = self._sample(n, weights, fit.rng, fit.holdout)
+            fit = replace(fit, targets=targets, weights=weights, sample=sample, n_held_out=n_held)
+            signs = 0.5 * fit.responses(sample)
+            score = HeldOutScore.of(self.scoring, fit.own_weights, targets.classes)
+            found, fit = self._search(fit, {"classes": MappedTarget(signs, signs, score=score)})
+            own, responses = fit.own, fit.responses
 
-            def classes(numbers: IntArray | None = numbers) -> IntArray:
-                codes = targets.codes(slice(0, n_given))
-                return codes if numbers is None else codes[numbers]
+            def loss(values: Float64Array, held: IntArray) -> float:
+                """Return the error of decision values: by the score, or mean squared."""
+                wanted, w = responses(held), None if weights is None else weights[held]
+                if score is not None:
+                    return score.error(wanted, values, w) if np.isfinite(values).all() else np.inf
+                return float(np.average(((wanted - values) ** 2).sum(axis=1), weights=w))
 
-            X, weights, numbers = self._in_time(X, weights, numbers, until, rng, classes)
-            own, holdout = classes(numbers), holdout.taken(numbers)
-            rows, own_weights, kept, holdout = self._encoded(X, own, weights, holdout, rng, groups)
-            if kept is not None:
-                n_counted -= len(own) - len(kept)
-                own, numbers = own[kept], kept if numbers is None else numbers[kept]
-            if numbers is not None:
-                targets = ClassTargets(targets.classes[own], len(own), targets.classes)
-            self.classes_, n = targets.classes, targets.shape[0]
-            weights = relative_weights(targets.weights(self.class_weight, own_weights))
-            sample = self._sample(n, weights, rng, holdout)
+            last = self._fit_last(fit, found, loss)
+            self.model_, last, self.oof_predictions_ = last.calibrated(targets, weights)
+            self.contributions_ = last.contributions
+            calibration, held = self.model_.calibration_, last.held
 
-            def signs_of(numbers: IntArray) -> Float64Array:
-                return np.asarray(targets.part(numbers)[slice(0, len(numbers))], np.float64)
+            def answer(values: Float64Array, boosted: Float64Array | None) -> Float64Array:
+                """Return logarithms of probabilities; log odds of logistic models are further columns."""
+                kernel, others = values[:, : signs.shape[1]], None
+                if calibration.logistic > 0.0:
+                    others = values[:, signs.shape[1] :]
+                return calibration.log_probabilities(kernel, others, boosted)
 
-            signs = 0.5 * signs_of(sample[0])
-            score = HeldOutScore.of(self.scoring, own_weights, targets.classes)
-            candidates = {"classes": MappedTarget(signs, signs, score=score)}
-            found, rows = self._learn_model(
-                rows, candidates, signs_of, sample, weights, own_weights, rng, until, holdout
-            )
-            loss = partial(_class_loss, targets, weights, score)
-            fit = self._fit_last(rows, targets, weights, found, rng, until, n_counted, loss, holdout)
-            self.model_, fit, self.oof_predictions_ = fit.calibrated(targets, weights)
-            self.contributions_ = fit.contributions
-            calibration, codes = self.model_.calibration_, targets.codes(slice(0, n))
-            answer = partial(_log_chances, calibration, targets.shape[1])
-            judged = fit.judged(answer, partial(_log_loss, codes, weights), calibration.boosting > 0.0)
-            self._set_importances(judged, rng.spawn(1)[0], until)
-            own = codes[fit.held]
+            def log_loss(logs: Float64Array, numbers: IntArray) -> float:
+                w = None if weights is None else weights[numbers]
+                return -float(np.average(logs[np.arange(len(numbers)), own[numbers]], weights=w))
+
+            judged = last.judged(answer, log_loss, calibration.boosting > 0.0)
+            self._set_importances(judged, fit)
             self.scores_, self.held_weights_ = sort_errors(
-                1.0 - self.oof_predictions_[np.arange(len(own)), own],
-                None if weights is None else weights[fit.held],
+                1.0 - self.oof_predictions_[np.arange(len(held)), own[held]],
+                None if weights is None else weights[held],
             )
-            self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]
             return self
 
     def predict_set(self, X: RowsLike, coverage: float = 0.9) -> Array:
@@ -217,31 +207,3 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         """
         check_is_fitted(self, "model_")
         return compressed_classifier(self, X, y, cost, options)
-
-
-def _class_loss(
-    targets: ClassTargets,
-    weights: Array | None,
-    score: HeldOutScore | None,
-    values: Float64Array,
-    held: IntArray,
-) -> float:
-    """Return the error of decision values on the rows with these numbers: by the score, or mean squared."""
-    wanted, weights = targets.part(held)[slice(0, len(held))], None if weights is None else weights[held]
-    if score is not None:
-        return score.error(wanted, values, weights) if np.isfinite(values).all() else np.inf
-    return float(np.average(((wanted - values) ** 2).sum(axis=1), weights=weights))
-
-
-def _log_chances(
-    calibration: Calibration, n_outputs: int, values: Float64Array, boosted: Float64Array | None
-) -> Float64Array:
-    """Return logarithms of probabilities of values, log odds of logistic models in further columns."""
-    others = values[:, n_outputs:] if calibration.logistic > 0.0 else None
-    return calibration.log_probabilities(values[:, :n_outputs], others, boosted)
-
-
-def _log_loss(codes: IntArray, weights: Array | None, logs: Float64Array, numbers: IntArray) -> float:
-    """Return the log-loss of the rows with these numbers."""
-    own = None if weights is None else weights[numbers]
-    return -float(np.average(logs[np.arange(len(numbers)), codes[numbers]], weights=own))

@@ -14,8 +14,17 @@ from gramian.data.arrow import is_number
 from gramian.data.cells import AWARE, BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells, is_code
 from gramian.data.missing import MARKERS
 from gramian.exceptions import InputError, quoted, user_level
-from gramian.tables.date_text import DAY_FIRST, MONTH_FIRST, YEAR_FIRST, days_of_text, is_blank
-from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
+from gramian.tables.dates import (
+    DAY_FIRST,
+    MONTH_FIRST,
+    WEEKDAY,
+    WEEKDAYS,
+    WIDTHS,
+    YEAR_FIRST,
+    days_of_text,
+    is_blank,
+    part_values,
+)
 
 #: Kinds of features that are not kinds of columns: a missing-value indicator; sine and cosine of a cycle; a
 #: number for each level of a category.
@@ -34,10 +43,9 @@ class Feature:
     """Neighbouring encoded columns that describe one thing.
 
     ``kind`` is "numeric", "boolean", "category", "date", "duration", "missing", "cycle", "weekday" or
-    "levels";
-    ``column`` names the source column; ``places`` are the positions of the encoded columns; ``categories``
-    names the value behind each place of a one-hot group; ``two_valued`` says whether the training rows had
-    exactly two values.
+    "levels"; ``column`` names the source column; ``places`` are the positions of the encoded columns;
+    ``categories`` names the value behind each place of a one-hot group; ``two_valued`` says whether the
+    training rows had exactly two values.
     """
 
     name: str
@@ -71,14 +79,14 @@ class LevelIndex:
         if (exact := self._exact.get(level)) is not None:
             return exact
         if self.holds == NOUNS[CATEGORY]:
-            return self._dates.get(_day_of(level), other) if self._dates else other
+            return (
+                self._dates.get(float(days_of_text([level], YEAR_FIRST)[0]), other) if self._dates else other
+            )
         if level in _TRUTHS:
             return other
         number = float(level)
-        return next(
-            (j for j, known in self._rounded.get(_single(number), ()) if _narrow(number) or _narrow(known)),
-            other,
-        )
+        near = self._rounded.get(_single(number), ())
+        return next((j for j, known in near if number == _single(number) or known == _single(known)), other)
 
     @cached_property
     def _exact(self) -> dict[str, int]:
@@ -347,14 +355,6 @@ class LevelLookup:
 def _single(number: float) -> float:
     with np.errstate(over="ignore"):
         return float(np.float32(number))
-
-
-def _narrow(number: float) -> bool:
-    return _single(number) == number
-
-
-def _day_of(text: str) -> float:
-    return float(days_of_text([text], YEAR_FIRST)[0])
 
 
 def date_cells(cells: Cells, days: Float64Array) -> Cells:

@@ -16,8 +16,7 @@ from gramian.data.values import LARGEST, overflow
 from gramian.data.written import written_kind
 from gramian.exceptions import quoted
 from gramian.tables.column import Column, date_cells, number_cells, refuse_infinity
-from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
-from gramian.tables.dates import parts_of
+from gramian.tables.dates import FORMATS, days_of_all, is_blank, parts_of, why_no_dates
 from gramian.tables.empirical import quantiles
 
 #: Largest number of categories that get a place of their own. Chosen by hand.
@@ -31,6 +30,8 @@ COUNTED = 1 << 16
 LOOKED_AT = 100
 #: Share of a category's rows, and number of rows, that count as infrequent without a warning. Chosen by hand.
 MOST_LOST, FEW_LOST = 0.05, 20
+#: Text read as numbers, beside the orders of its dates.
+NUMBERS = "numbers"
 #: Reasons why a column is not used.
 CONSTANT, NO_VALUES, NO_REPEATS, GROUPS = "constant", "no values", "no repeats", "groups"
 
@@ -44,7 +45,7 @@ class ColumnStatistics:
     order of year, month and day in which all of it so far can be read.
     """
 
-    def __init__(self, name: str, place: int, orders: Iterable[str] = FORMATS) -> None:
+    def __init__(self, name: str, place: int, readings: Iterable[str] = (*FORMATS, NUMBERS)) -> None:
         self.name, self.place = name, place
         self.kind, self.example, self.holds, self.narrow = EMPTY, None, "", True  # type: str, object, str, bool
         self.n_rows = self.n_missing = 0
@@ -55,8 +56,8 @@ class ColumnStatistics:
         self.lost = 0.0
         self.sampled: list[Float64Array] = []
         self.sampled_weights: list[Float64Array] | None = None
-        self.dated = {order: ColumnStatistics(name, place, ()) for order in orders}
-        self.read = ColumnStatistics(name, place, ()) if self.dated else None  # text as numbers
+        # Text as dates in each order, and as numbers, as long as all of it can be read so.
+        self.readings = {how: ColumnStatistics(name, place, ()) for how in readings}
         self.marked = False
         self.undeclared = True
         self.missing_text: Counter[str] = Counter()  # cells such as "NA", by their text
@@ -74,8 +75,7 @@ class ColumnStatistics:
         self._settle_kind(cells)
         self.n_rows += len(cells.values)
         self.narrow = self.narrow and cells.narrow
-        self._add_dates(cells, rows, sample, weights)
-        self._add_text_numbers(cells, rows, sample, weights)
+        self._add_readings(cells, rows, sample, weights)
         if cells.kind == EMPTY:
             self.n_missing += len(cells.values)
         elif cells.kind == CATEGORY:
@@ -108,7 +108,14 @@ class ColumnStatistics:
     def column(self) -> Column:
         """Return the column that the rows describe."""
         if self.kind == CATEGORY:
-            return self._dates() or self._numbers() or self._category()
+            dates = [how for how in self.readings if how != NUMBERS]
+            if len(dates) == 1:
+                return replace(self.readings[dates[0]].column(), order=dates[0])
+            read = self.readings.get(NUMBERS)
+            # Some of the text stands for missing values, and all else is numbers.
+            if self.marked and read is not None and read.kind == NUMERIC and read.low < read.high:
+                return replace(read.column(), holds=self.holds)
+            return self._category(ambiguous=bool(dates))
         missing = self.n_missing > 0
         common = {"name": self.name, "place": self.place, "kind": self.kind, "missing": missing}
         if self.kind == EMPTY or self.n_missing == self.n_rows:
@@ -166,51 +173,25 @@ class ColumnStatistics:
         elif kinds == {BOOLEAN, NUMERIC}:
             self.kind = NUMERIC
 
-    def _add_dates(self, cells: Cells, rows: slice, sample: IntArray, weights: Float64Array | None) -> None:
-        """Add text as dates in each order that can read it; drop the other orders."""
-        if cells.kind == EMPTY:
-            for tally in self.dated.values():
-                tally.add(cells, rows, sample, weights)
-            return
-        if not cells.undeclared:
-            self.dated, self.undeclared = {}, False
-        for order, tally in list(self.dated.items()):
-            days = days_of_all(cells.levels, order)
-            if days is None:
-                del self.dated[order]
-            else:
-                tally.add(date_cells(cells, days), rows, sample, weights)
-
-    def _numbers(self) -> Column | None:
-        """Return text as numbers if some of it stands for missing values and all else is numbers."""
-        if (
-            self.read is None
-            or not self.marked
-            or self.read.kind != NUMERIC
-            or not self.read.low < self.read.high
-        ):
-            return None
-        return replace(self.read.column(), holds=self.holds)
-
-    def _add_text_numbers(
+    def _add_readings(
         self, cells: Cells, rows: slice, sample: IntArray, weights: Float64Array | None
     ) -> None:
-        """Add text as numbers, as long as all of it is numbers or stands for missing values."""
-        if self.read is None or cells.kind not in (CATEGORY, EMPTY):
-            return
-        found = cells if cells.kind == EMPTY else number_cells(cells) if cells.undeclared else None
-        if found is None:
-            self.read = None
-            return
-        self.marked = self.marked or any(not is_blank(t) and not is_number(t) for t in cells.levels)
-        self.read.add(found, rows, sample, weights)
-
-    def _dates(self) -> Column | None:
-        """Return the column as dates; None if no order, or more than one, can read all of it."""
-        if len(self.dated) != 1:
-            return None
-        ((order, tally),) = self.dated.items()
-        return replace(tally.column(), order=order)
+        """Add text in each reading; drop the readings that some of it does not allow."""
+        if cells.kind != EMPTY and not cells.undeclared:
+            self.readings, self.undeclared = {}, False
+        for how, tally in list(self.readings.items()):
+            found: Cells | None = cells
+            if cells.kind != EMPTY and how == NUMBERS:
+                found = number_cells(cells)
+                other = any(not is_blank(text) and not is_number(text) for text in cells.levels)
+                self.marked = self.marked or (other and found is not None)
+            elif cells.kind != EMPTY:
+                days = days_of_all(cells.levels, how)
+                found = None if days is None else date_cells(cells, days)
+            if found is None:
+                del self.readings[how]
+            else:
+                tally.add(found, rows, sample, weights)
 
     def _add_numbers(
         self, values: Float64Array, rows: slice, sample: IntArray, weights: Float64Array | None
@@ -247,7 +228,7 @@ class ColumnStatistics:
         self.lost += cut
         self.counts = Counter({value: count - cut for value, count in self.counts.items() if count > cut})
 
-    def _category(self) -> Column:
+    def _category(self, *, ambiguous: bool) -> Column:
         part = max(self.counted // LARGE_PART, min(MOST_LEAST_ROWS, self.counted // SMALL_PART))
         least = max(LEAST_ROWS, part)
         # Most frequent first; equal counts by name, so that the order of the rows does not matter.
@@ -262,7 +243,7 @@ class ColumnStatistics:
         # A few rare values beside missing ones say whether there is a value; an identifier says nothing.
         single = not kept and (not missing or 2 * len(ranked) > total)
         levels = [value for value, _ in ranked[:LOOKED_AT] if not is_blank(value)]
-        undated = why_no_dates(levels, bool(self.dated)) if levels and self.undeclared else ""
+        undated = why_no_dates(levels, ambiguous) if levels and self.undeclared else ""
         return Column(
             self.name,
             self.place,

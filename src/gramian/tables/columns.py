@@ -20,7 +20,7 @@ from gramian.exceptions import InputError, did_you_mean, listed, user_level
 from gramian.tables.column import CYCLE, LEVELS, Column, Feature, LevelLookup, LevelMeans, refuse_infinity
 from gramian.tables.column_statistics import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, ColumnStatistics
 from gramian.tables.dates import WEEKDAY
-from gramian.tables.subset import SubsetTable
+from gramian.tables.input import SubsetTable
 
 #: Largest and smallest number of rows kept to compute medians, and largest count of numbers kept in all
 #: columns together. All chosen by hand.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import TableSource, as_table
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.tables.columns import TableColumns
+from gramian.tables.holdout import HoldOut
 
 #: Rows at the start of the table that are looked at, and the fewest different values that tell an order.
 #: Chosen by hand.
@@ -92,18 +94,50 @@ class EncodedRows:
 
     def _encoded(self, where: slice | IntArray, n: int) -> FloatArray:
         out = np.zeros((n, self.shape[1]), self.dtype)
-        step = self.table.block_rows
-        for start in range(0, n, step):
-            stop = min(n, start + step)
-            rows: slice | IntArray
+        for part in row_slices(n, self.table.block_rows):
             if isinstance(where, slice):
-                rows = slice(where.start + start, where.start + stop)
+                rows: slice | IntArray = slice(where.start + part.start, where.start + part.stop)
             else:
-                rows = where[start:stop]
-            self.columns.encode_block(self.table.block(rows), self.order, rows, out[start:stop])
+                rows = where[part]
+            self.columns.encode_block(self.table.block(rows), self.order, rows, out[part])
         if self._own is not None and self._own.shape[1]:
             out[:, -self._own.shape[1] :] = self._own[where]
         return out
+
+
+@dataclass(frozen=True)
+class FitRows:
+    """The rows of a table that a fit learns from.
+
+    rows : encoded; own : their targets in their own units (n, outputs), or classes by number (n,); targets :
+    what the models learn; own_weights, weights : (n,) or None, without and with those of classes; numbers :
+    places in the table that was given, None for all; n_given : how many rows of it count; holdout : which of
+    the rows judge; until : when to end, on the clock of ``time.perf_counter``; sample : numbers of the rows
+    that the search compares settings on, held-out ones first, and ``n_held_out`` of them.
+    """
+
+    rows: EncodedRows
+    own: Array
+    targets: Any
+    own_weights: Array | None
+    weights: Array | None
+    numbers: IntArray | None
+    n_given: int
+    holdout: HoldOut
+    rng: np.random.Generator
+    until: float
+    sample: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
+    n_held_out: int = 0
+
+    def responses(self, numbers: IntArray) -> Float64Array:
+        """Return the targets (m, outputs) of the rows with these numbers."""
+        return np.asarray(self.targets.part(numbers)[slice(0, len(numbers))], np.float64)
+
+    @property
+    def switched(self) -> tuple[tuple[int, ...], ...]:
+        """Encoded columns whose sensitivity is measured by switching values, as they have no derivative."""
+        columns = self.rows.columns
+        return (*columns.groups, *((int(j),) for j in columns.two_valued))
 
 
 def in_memory(source: RowSource, memory_bytes: int) -> RowSource:

@@ -21,7 +21,7 @@ from gramian.data.tables import TableSource
 from gramian.estimator.labels import relative_weights
 from gramian.estimator.repeats import find_repeats
 from gramian.exceptions import InputError, did_you_mean, user_level
-from gramian.tables.date_text import days_in_one_order
+from gramian.tables.dates import days_in_one_order
 
 
 @dataclass(frozen=True)

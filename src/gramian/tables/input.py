@@ -1,4 +1,4 @@
-"""Checks of a table given to an estimator, with scikit-learn's error texts."""
+"""Tables given to an estimator: checks with scikit-learn's error texts, subsets of rows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,38 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from gramian._typing import Array, IntArray, RowsLike
+from gramian._typing import IntArray, RowsLike
 from gramian.data.distributed import is_elsewhere
 from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.source import RowSource
-from gramian.data.tables import TableSource, as_table
-from gramian.estimator.labels import checked_weights, relative_weights
+from gramian.data.tables import TableBlock, TableSource, as_table
 from gramian.exceptions import InputError
-from gramian.tables.subset import SubsetTable
+
+
+class SubsetTable(TableSource):
+    """The rows of ``table`` with these numbers, in this order; nothing is copied until it is read.
+
+    >>> import numpy as np
+    >>> from gramian.data.tables import as_table
+    >>> taken = SubsetTable(as_table([["a"], ["b"], ["c"]]), np.array([2, 0]))
+    >>> taken.shape, taken.block(slice(0, 1)).cells(0, "0", False).levels
+    ((2, 1), ('c',))
+    """
+
+    def __init__(self, table: TableSource, numbers: IntArray) -> None:
+        self.shape, self.names = (len(numbers), table.shape[1]), table.names
+        self._table, self._numbers = table, numbers
+        self.reads_ahead: bool = getattr(table, "reads_ahead", False)
+        self.read_bytes: int = getattr(table, "read_bytes", 0)
+        self.row_bytes: int = getattr(table, "row_bytes", 0)
+
+    def block(self, where: slice | IntArray) -> TableBlock:
+        """Return some rows."""
+        return self._table.block(self._numbers[where])
+
 
 #: Number of rows on which reading is timed; how often a fit reads each row, roughly; and the largest share of
 #: the remaining time that reading may take. Chosen by hand.
@@ -33,7 +53,12 @@ def checked_table(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
     ``reset``: True for training rows, of which at least two are needed; False for rows that must match them.
     Column types are checked as the columns are read.
     """
-    X = _readable(X)
+    X = opened_frame(X)
+    if isinstance(X, list | tuple | Records):
+        X = as_table(X)
+    known = isinstance(X, np.ndarray | TableSource | RowSource) or sp.issparse(X) or frame_kind(X) is not None
+    if not known and not is_elsewhere(X) and hasattr(X, "__array__"):
+        X = np.asarray(X)
     if isinstance(X, np.ndarray) or sp.issparse(X):
         array: Any = X
         if array.ndim != 2:
@@ -58,38 +83,14 @@ def checked_table(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
             f"X has {n} sample(s) (shape={(n, d)}) while a minimum of {least} is required by "
             f"{type(estimator).__name__}. Pass more rows" + (f": n_samples={n} is too few." if n else ".")
         )
-    known = getattr(estimator, "n_features_in_", None)
+    fitted = getattr(estimator, "n_features_in_", None)
     by_place = table.names is None or not hasattr(estimator, "feature_names_in_")
-    if not reset and by_place and d != known:
+    if not reset and by_place and d != fitted:
         raise InputError(
-            f"X has {d} features, but {type(estimator).__name__} is expecting {known} features as input: the "
-            "columns of the training rows, in their order."
+            f"X has {d} features, but {type(estimator).__name__} is expecting {fitted} features as input: "
+            "the columns of the training rows, in their order."
         )
     return X
-
-
-def _readable(X: RowsLike) -> Any:
-    """Return X, or the array or table behind it."""
-    X = opened_frame(X)
-    if isinstance(X, list | tuple | Records):
-        return as_table(X)
-    known = isinstance(X, np.ndarray | TableSource | RowSource) or sp.issparse(X) or frame_kind(X) is not None
-    if known or is_elsewhere(X) or not hasattr(X, "__array__"):
-        return X
-    return np.asarray(X)
-
-
-def weighted_rows(X: RowsLike, sample_weight: ArrayLike | None) -> tuple[Any, Array | None, IntArray | None]:
-    """Return the rows of weight above 0, their weights, of mean 1, and their numbers; None if all rows count.
-
-    Rows of weight 0 then count nowhere: not in medians, categories or scales.
-    """
-    table = as_table(X)
-    weights = relative_weights(checked_weights(sample_weight, table.shape[0]))
-    if weights is None or (weights > 0).all():
-        return X, weights, None
-    numbers = np.flatnonzero(weights > 0)
-    return SubsetTable(table, numbers), weights[numbers], numbers
 
 
 def rows_in_time(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers as number_types
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
@@ -14,30 +14,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
 from gramian._checks import one_of, several
-from gramian._random import as_generator
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.mapped import map_rows
-from gramian.data.tables import as_table
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
-from gramian.estimator.base import all_or_nothing, own_target, required_target
+from gramian.estimator.base import all_or_nothing
 from gramian.estimator.conformal import held_out_quantile, share, sort_errors
 from gramian.estimator.mixins import Regressor
-from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.tables.base import TabularModel
 from gramian.tables.compression import FastTabularRegressor, compressed_regressor
 from gramian.tables.effort import DEFAULT
-from gramian.tables.holdout import HoldOut
-from gramian.tables.input import checked_table
-from gramian.tables.intervals import CHOSEN
-from gramian.tables.mapped_target import MappedTarget
-from gramian.tables.scoring import HeldOutScore
+from gramian.tables.intervals import CHOSEN, learned_spread
+from gramian.tables.scoring import HeldOutScore, MappedTarget
 from gramian.tables.serving import NumberAnswers, encoded_rows
-from gramian.tables.summary import interval_fact
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
-from gramian.tables.training.spread import learned_spread
 from gramian.tables.training.time import Pace
 
 #: Decimal digits of the transformed target, of deviation 1. Chosen by hand.
@@ -224,66 +216,52 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         Copies of a row are fitted as one with the sum of their weights; a warning says where they are many.
         """
         with all_or_nothing(self), self._timed():
-            y = own_target(X, y)
-            required_target(self, y)
             one_of("target", self.target, HOWS)
-            until, rng = self._clock(), as_generator(self.random_state)
-            holdout = HoldOut.of(as_table(checked_table(self, X, reset=True)), groups, time)
-            X, n_given, weights, numbers = self._counted(X, sample_weight)
-            targets = NumberTargets(y, n_given, squared=False, classifier="TabularClassifier")
-            self._flat = targets.flat
-            own = np.asarray(targets[slice(0, n_given)])
-            n_counted = n_given if numbers is None else len(numbers)
-            X, weights, numbers = self._in_time(X, weights, numbers, until, rng)
-            own = own if numbers is None else own[numbers]
-            rows, weights, kept, holdout = self._encoded(X, own, weights, holdout.taken(numbers), rng, groups)
-            if kept is not None:
-                n_counted -= len(own) - len(kept)
-                own, numbers = own[kept], kept if numbers is None else numbers[kept]
-            n = len(own)
+            targets_of = partial(NumberTargets, squared=False, classifier="TabularClassifier")
+            fit = self._given(X, y, sample_weight, groups, time, targets_of)
+            own, weights, n = fit.own, fit.weights, len(fit.own)
+            self._flat = fit.targets.flat
             maps, score = self._maps(own, weights), HeldOutScore.of(self.scoring, weights)
             # Rounded, so that the last bits, which change with the unit of the target, decide nothing.
             forward = {how: np.round(one.forward(own), DIGITS) for how, one in maps.items()}
-            sample = self._sample(n, weights, rng, holdout)
-            drawn = sample[0]
+            sample, n_held = self._sample(n, weights, fit.rng, fit.holdout)
             candidates = {
-                how: MappedTarget.of(forward[how][drawn], own[drawn], one, score) for how, one in maps.items()
+                how: MappedTarget.of(forward[how][sample], own[sample], one, score)
+                for how, one in maps.items()
             }
-            usual = next(iter(forward.values()))
-            found, rows = self._learn_model(
-                rows, candidates, usual.__getitem__, sample, weights, weights, rng, until, holdout
-            )
-            self.target_, z = maps[found.setting.target], forward[found.setting.target]
+            usual = NumberTargets(next(iter(forward.values())), n, squared=False)
+            fit = replace(fit, targets=usual, sample=sample, n_held_out=n_held)
+            found, fit = self._search(fit, candidates)
+            z, self.target_ = forward[found.setting.target], maps[found.setting.target]
             judged = replace(candidates[found.setting.target], values=z, own=own)
-            loss = partial(_mapped_loss, judged, weights)
-            fit = self._fit_last(
-                rows, NumberTargets(z, n), weights, found, rng, until, n_counted, loss, holdout
-            )
-            share = fit.share if fit.boosted is not None else 0.0
+            fit = replace(fit, targets=NumberTargets(z, n))
+            last = self._fit_last(fit, found, partial(_mapped_loss, judged, weights))
+            self.model_, self.contributions_ = last.model, last.contributions
+            held, share = last.held, last.share if last.boosted is not None else 0.0
+            values = last.values.reshape(len(held), z.shape[1])
+            held_weights = None if weights is None else weights[held]
+            residuals = z[held] - values
+            if judged.smears and len(values):
+                self.target_ = self.target_.smeared(values, residuals, sample_weight=held_weights)
 
             def answer(values: Float64Array, boosted: Float64Array | None) -> Float64Array:
                 return values if boosted is None else (1.0 - share) * values + share * boosted
 
-            values, self.contributions_ = fit.values.reshape(len(fit.held), z.shape[1]), fit.contributions
-            held_weights = None if weights is None else weights[fit.held]
-            if judged.smears and len(values):
-                self.target_ = self.target_.smeared(values, z[fit.held] - values, sample_weight=held_weights)
             loss = partial(_mapped_loss, replace(judged, transform=self.target_, smears=False), weights)
-            self._set_importances(fit.judged(answer, loss, bool(share)), rng.spawn(1)[0], until)
+            self._set_importances(last.judged(answer, loss, bool(share)), fit)
             self.spread_, residuals = learned_spread(
-                np.asarray(map_rows(rows, self.scaling_).take(fit.held)),
+                np.asarray(map_rows(fit.rows, self.scaling_).take(held)),
                 values,
-                z[fit.held] - values,
+                residuals,
                 held_weights,
                 self.metric_,
                 self._engine(),
                 parse_bytes(self.memory_budget),
-                rng,
-                holdout.taken(fit.held),
-                Pace(until).left,
+                fit.rng,
+                fit.holdout.taken(held),
+                Pace(fit.until).left,
             )
             self.residuals_, self.held_weights_ = sort_errors(residuals, held_weights)
-            self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]
             self.oof_predictions_ = self._back(values)
             return self
 
@@ -365,11 +343,6 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         for where in row_slices(len(z), PREDICT_ROWS):
             unit[where] = self.spread_.of(np.asarray(source.rows(where)), z[where], engine)
         return z, unit
-
-    def _intervals(self) -> Iterable[Fact]:
-        return (
-            interval_fact(self.residuals_, self.held_weights_, self.target_, by_row=self.spread_ is not None),
-        )
 
     def compress(
         self, X: RowsLike, y: ArrayLike | None = None, *, cost: object = "20x", **options: Any

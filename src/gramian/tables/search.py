@@ -11,13 +11,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from tqdm.std import tqdm
 
 from gramian.engine import Engine
-from gramian.tables.descent import Descent, Setting, SettingProgress
+from gramian.metric.metric import Metric, metric_of
+from gramian.search import Limits, Trials, search
 from gramian.tables.effort import TableEffort
-from gramian.tables.small_problem import POWERS, ExactFit, SmallProblem, most_fit
+from gramian.tables.small_problem import (
+    ALPHAS,
+    ExactFit,
+    PenaltyGrid,
+    Point,
+    Setting,
+    SmallProblem,
+    Workspace,
+    first_points,
+    fit_bytes,
+    most_fit,
+)
 
 #: The held-out rows, the same in each round: all rows divided by the first number, and at most the second.
 #: Chosen by hand.
@@ -33,6 +51,19 @@ OTHER_TARGETS = 2
 LEVELS_GAIN = 0.02
 #: Number of threads whose Gram matrices must fit into the memory at a time. Chosen by hand.
 NOMINAL_THREADS = 2
+#: All points under one metric form one task if that leaves at least this many tasks per thread.
+#: Chosen by hand.
+TASKS_A_THREAD = 2
+#: A setting learns a metric only if its first error is at most this multiple of the smallest one.
+#: Chosen by hand.
+FIRST_GAP = 1.2
+#: Factors from the best bandwidth and penalty to their neighbours, and bounds of the penalty. Chosen by hand.
+NEAR_BANDWIDTHS, NEAR_ALPHAS = (0.5, 2.0), (1.0 / 3.0, 3.0)
+ALPHA_RANGE = (1e-6, 1e3)
+#: Powers of the gradient outer product that are tried as a metric. Chosen by hand.
+METRIC_POWERS = (1.0, 0.5)
+#: With more encoded columns than this, full matrices are not tried as a metric. Chosen by hand.
+MOST_FULL = 500
 
 
 @dataclass(frozen=True)
@@ -96,11 +127,11 @@ def search_settings(
     *,
     engine: Engine,
     memory_bytes: int,
-    until: float = math.inf,
-    forms: Sequence[str] = ("diagonal", "full"),
-    told: Callable[[float], object] | None = None,
+    until: float,
+    forms: tuple[str, ...],
+    bar: tqdm[Any],
 ) -> TableSearchResult:
-    """Search for the best of some settings.
+    """Search for the best of some settings; deterministic unless the time limit ends it.
 
     Parameters
     ----------
@@ -112,67 +143,63 @@ def search_settings(
     until : when to end, on the clock of ``time.perf_counter``. It is checked before every factorisation, so
         that one may run over.
     forms : forms of metrics to try: "diagonal", "full" (only with Euclidean kernels), or none.
-    told : is called with the least held-out error after each group of settings, to show it.
-
-    Returns
-    -------
-    SearchResult
-        Deterministic unless the time limit ends it.
+    bar : shows the least held-out error after each group of settings.
 
     Time O(m³) for a fit of m rows, about twenty fits for each setting and round; memory :func:`fit_bytes` for
     each thread.
     """
-    began = time.perf_counter()
+    began, first, price = time.perf_counter(), settings[0], attrgetter("price")
 
     def descend(some: list[SettingProgress], size: int, fresh: bool) -> bool:
-        problems = {each.setting: problem(each.setting, size) for each in some}
-        ended = Descent(some, problems, size, until, engine, memory_bytes, tuple(forms), fresh).run()
-        if told is not None:
-            told(min(map(_price, some)))
+        problems = {}
+        for each in some:
+            bar.set_description(f"search on {size:,} rows")
+            if bar.total is not None and bar.n >= bar.total:
+                bar.total += 1  # a later round, whose number of settings was not known before
+            bar.update(1)
+            problems[each.setting] = problem(each.setting, size)
+        if not some:
+            return True
+        ended = Descent(some, problems, size, until, engine, memory_bytes, forms, fresh).run()
+        bar.set_postfix_str(f"best error {min(each.price for each in some):.3g} of the variance")
         return ended
 
-    first = settings[0]
-    alive = [
-        SettingProgress(setting)
-        for setting in settings
-        if setting.target == first.target and setting.levels == first.levels
-    ]
+    usual = [each for each in settings if each.levels == first.levels]
+    alive = [SettingProgress(each) for each in usual if each.target == first.target]
     everyone, finished = list(alive), True
     for number, size in enumerate(sizes):
-        fresh = number == 0
-        finished = descend(alive, size, fresh)
-        alive.sort(key=_price)
-        if fresh:
+        finished = descend(alive, size, number == 0)
+        alive.sort(key=price)
+        if number == 0:
             # Other target transformations are tried only where the first one did best, and level means only
             # for the best of all and the best one of the other norm.
             places = [(each.setting.scaling, each.setting.kernel) for each in alive[:OTHER_TARGETS]]
-            targets = [
-                SettingProgress(each)
-                for each in settings
-                if each.target != first.target
-                and each.levels == first.levels
-                and (each.scaling, each.kernel) in places
-            ]
-            finished &= not targets or descend(targets, size, fresh)
-            alive = sorted([*alive, *targets], key=_price)
-            wide = [replace(each.setting, levels=True) for each in (alive[0], *_others(alive[0], alive)[:1])]
+            others = [each for each in usual if each.target != first.target]
+            targets = [SettingProgress(each) for each in others if (each.scaling, each.kernel) in places]
+            finished &= descend(targets, size, True)
+            alive = sorted([*alive, *targets], key=price)
+            wide = [replace(each.setting, levels=True) for each in (alive[0], *_others(alive)[:1])]
             levels = [SettingProgress(each) for each in settings if each in wide]
-            finished &= not levels or descend(levels, size, fresh)
-            alive = sorted([*alive, *levels], key=_price)
+            finished &= descend(levels, size, True)
+            alive = sorted([*alive, *levels], key=price)
             everyone += [*targets, *levels]
         if not finished:
             break
         if number < len(sizes) - 1:
-            alive = _going_on(alive)
+            # More rows help a Laplacian more than a Euclidean kernel, and the mean of both is often better
+            # than either, so that an error on few rows excludes neither.
+            best = alive[0]
+            near = [each for each in alive if each.error <= LAST_GAP * best.error]
+            same = [each for each in near if each.setting.norm == best.setting.norm]
+            alive = same[:LAST_SETTINGS] + _others(alive)[:1]
     # Errors on few and on many rows are not comparable, so that settings with the most rows come first.
-    ranked = sorted(everyone, key=lambda each: (-each.n_rows, _price(each)))
+    ranked = sorted(everyone, key=lambda each: (-each.n_rows, each.price))
     best = ranked[0]
-    near = [each for each in _others(best, ranked) if each.n_rows == best.n_rows and best.best is not None]
-    results = (_result(each, kept=each is best) for each in ranked if each.best is not None)
+    near = [each for each in _others(ranked) if each.n_rows == best.n_rows and best.best is not None]
     return TableSearchResult(
         best.setting,
         best.best,
-        tuple(results),
+        tuple(each.result(kept=each is best) for each in ranked if each.best is not None),
         best.n_rows,
         sum(each.n_fits for each in everyone),
         time.perf_counter() - began,
@@ -181,51 +208,190 @@ def search_settings(
     )
 
 
-def _result(progress: SettingProgress, *, kept: bool) -> SettingResult:
-    point = progress.point
-    plain = progress.plain is not None and point.metric == progress.plain.metric
-    form = None if plain else "diagonal" if point.metric.matrix is None else "full"
-    return SettingResult(
-        progress.setting,
-        progress.n_rows,
-        progress.error,
-        point.bandwidth,
-        point.alpha,
-        form,
-        progress.n_fits,
-        kept,
-    )
+@dataclass
+class SettingProgress:
+    """State of one setting: its best fit, and the best one before any metric was learned."""
+
+    setting: Setting
+    best: ExactFit | None = None
+    plain: Point | None = None
+    n_rows: int = 0  #: rows that the best fit used
+    n_fits: int = 0
+
+    @property
+    def error(self) -> float:
+        """Error of the best fit; infinite if there is none yet."""
+        return math.inf if self.best is None else self.best.error
+
+    @property
+    def price(self) -> float:
+        """The error that settings are ranked by."""
+        return self.error * (1.0 + LEVELS_GAIN * self.setting.levels)
+
+    @property
+    def point(self) -> Point:
+        """Point of the best fit."""
+        assert self.best is not None
+        return self.best.point
+
+    def result(self, *, kept: bool) -> SettingResult:
+        """Return the best fit that the setting reached."""
+        point, metric = self.point, self.point.metric
+        plain = self.plain is not None and metric == self.plain.metric
+        form = None if plain else "diagonal" if metric.matrix is None else "full"
+        found = point.bandwidth, point.alpha, form, self.n_fits, kept
+        return SettingResult(self.setting, self.n_rows, self.error, *found)
 
 
-def _price(each: SettingProgress) -> float:
-    """Return the error that settings are ranked by."""
-    return each.error * (1.0 + LEVELS_GAIN * each.setting.levels)
-
-
-def _going_on(ranked: list[SettingProgress]) -> list[SettingProgress]:
-    """Return the settings of the last round: the best, those near it, and one of the other norm.
-
-    More rows help a Laplacian more than a Euclidean kernel, and the mean of both is often better than either,
-    so that an error on few rows excludes neither.
-    """
-    best = ranked[0]
-    kept = [each for each in ranked if _norm(each) == _norm(best) and each.error <= LAST_GAP * best.error][
-        :LAST_SETTINGS
-    ] or [best]
-    return kept + _others(best, ranked)[:1]
-
-
-def _others(best: SettingProgress, ranked: list[SettingProgress]) -> list[SettingProgress]:
+def _others(ranked: list[SettingProgress]) -> list[SettingProgress]:
     """Return the settings of the other norm that share the best one's scaling, target and columns, ranked."""
-    own = (best.setting.scaling, best.setting.target, best.setting.levels)
+    best, bound = ranked[0].setting, OTHER_GAP * ranked[0].error
     return [
         each
         for each in ranked
-        if _norm(each) != _norm(best)
-        and (each.setting.scaling, each.setting.target, each.setting.levels) == own
-        and each.error <= OTHER_GAP * best.error
+        if each.setting.norm != best.norm
+        and replace(each.setting, kernel=best.kernel) == best
+        and each.error <= bound
     ]
 
 
-def _norm(each: SettingProgress) -> float:
-    return POWERS[each.setting.kernel][0]
+#: Result of a task: its number of fits, and the best of them if it beats the setting's best so far.
+Evidence = tuple[int, ExactFit | None]
+#: One task: points of a setting under one metric, which share their distances.
+Task = tuple[SettingProgress, list[PenaltyGrid]]
+TaskTrials = Trials[Task, Evidence]
+
+
+@dataclass
+class Descent:
+    """One round of the search: settings, their problems with ``n_rows`` fitted rows, and limits.
+
+    until : time at which to end; engine : threads, at most as many as ``memory_bytes`` allows fits at a time;
+    forms : forms of the metric to try; fresh : whether the settings start here, from a grid.
+    """
+
+    settings: list[SettingProgress]
+    problems: dict[Setting, SmallProblem]
+    n_rows: int
+    until: float
+    engine: Engine
+    memory_bytes: int
+    forms: tuple[str, ...]
+    fresh: bool
+    cut: bool = False  #: whether the time limit cut off some work
+    _spaces: list[Workspace] = field(default_factory=list)  #: workspaces not in use by a thread
+
+    def run(self) -> bool:
+        """Improve each setting on these rows; return whether the time sufficed."""
+        most = max(fit_bytes(each.n_fit, len(each.rows) - each.n_fit) for each in self.problems.values())
+        threads = min(self.engine.n_threads, self.memory_bytes // max(1, most))
+        side_by_side = Engine(max(1, threads))
+
+        def candidates(found: TaskTrials) -> Iterator[list[Task]]:
+            yield self._tasks([(each, grid) for each in self.settings for grid in self._starts(each)])
+            self._take(found)
+            errors = [self._error(each) for each in self.settings]
+            bound = FIRST_GAP * min(errors)
+            moving = [
+                each for each, error in zip(self.settings, errors) if error <= bound and math.isfinite(error)
+            ]
+            yield self._tasks(_neighbours(moving))
+            self._take(found)
+            moving = [each for each in moving if self._forms_of(each)]
+            learned = zip(moving, side_by_side.map(self._metrics, moving))
+            factors = (1.0, *NEAR_BANDWIDTHS) if self.fresh else (1.0,)
+            yield self._tasks(
+                (
+                    each,
+                    (replace(each.point, metric=M, bandwidth=f * each.point.bandwidth), (each.point.alpha,)),
+                )
+                for each, metrics in learned
+                for M in metrics
+                for f in factors
+            )
+            gained = self._take(found)
+            yield self._tasks(_neighbours([each for each in moving if each.setting in gained]))
+
+        found = search(self.problems, candidates, self._judge, Limits(until=self.until), engine=side_by_side)
+        self._take(found)
+        return not (found.out_of_time or self.cut)
+
+    def _judge(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, Evidence]:
+        progress, grids = task
+        space = self._spaces.pop() if self._spaces else Workspace()  # at most one for each thread
+        try:
+            fits = problems[progress.setting].fit(grids, space, self.until)
+        finally:
+            self._spaces.append(space)
+        if len(fits) < sum(len(alphas) for _, alphas in grids):
+            self.cut = True
+        best = min(fits, key=lambda fit: fit.error)
+        # Coefficients fill memory: drop those of a fit that is not the best.
+        return best.error, (len(fits), best if best.error < self._error(progress) else None)
+
+    def _take(self, found: TaskTrials) -> set[Setting]:
+        """Record the trials with their settings; return the settings that have a new best."""
+        gained = set()
+        for trial in found.drain():
+            progress, (count, fit) = trial.candidate[0], trial.evidence
+            progress.n_fits += count
+            if fit is None or fit.error >= self._error(progress):
+                continue
+            progress.best, progress.n_rows = fit, self.n_rows
+            if progress.plain is None or fit.point.metric == progress.plain.metric:
+                progress.plain = fit.point
+            gained.add(progress.setting)
+        return gained
+
+    def _error(self, progress: SettingProgress) -> float:
+        """Return a setting's smallest error on these rows; infinite if it has none yet."""
+        return progress.error if progress.n_rows == self.n_rows else math.inf
+
+    def _starts(self, progress: SettingProgress) -> list[PenaltyGrid]:
+        """Return the best points so far, or before any metric those at which a setting starts."""
+        if self.fresh:
+            rows = self.problems[progress.setting].rows
+            return [(point, ALPHAS) for point in first_points(progress.setting.kernel, rows)]
+        points = [progress.point] + ([] if progress.plain is None else [progress.plain])
+        return [(point, (point.alpha,)) for point in dict.fromkeys(points)]
+
+    def _metrics(self, progress: SettingProgress) -> list[Metric]:
+        """Return the metrics that the best fit's gradients give, for each form and power."""
+        if time.perf_counter() >= self.until:
+            self.cut = True
+            return []
+        assert progress.best is not None
+        problem, forms = self.problems[progress.setting], self._forms_of(progress)
+        M = problem.outer_product(progress.best, "full" if "full" in forms else "diagonal", self.until)
+        if not np.isfinite(M).all() or not M.any():
+            return []  # a constant fit has no gradients to learn from
+        found = []
+        for form in forms:
+            own = M if form == "full" or M.ndim == 1 else np.diagonal(M).copy()
+            covariance = problem.covariance if form == "full" else problem.rows.var(axis=0)
+            found += [metric_of(own, power, covariance) for power in METRIC_POWERS]
+        return found
+
+    def _forms_of(self, progress: SettingProgress) -> tuple[str, ...]:
+        """Return the forms of metrics to try; a Laplacian works column by column and takes no full matrix."""
+        d = self.problems[progress.setting].rows.shape[1]
+        full = progress.setting.norm == 2.0 and d <= MOST_FULL
+        return tuple(form for form in self.forms if d > 1 and (form != "full" or full))
+
+    def _tasks(self, grids: Iterable[tuple[SettingProgress, PenaltyGrid]]) -> list[Task]:
+        """Return one task for each grid, or for each metric if that gives every thread enough tasks."""
+        alone = [(progress, [grid]) for progress, grid in grids]
+        together: list[Task] = []
+        for _, same in groupby(alone, lambda task: (task[0].setting, id(task[1][0][0].metric))):
+            those = list(same)
+            together.append((those[0][0], [grid for _, own in those for grid in own]))
+        return together if len(together) >= TASKS_A_THREAD * self.engine.n_threads else alone
+
+
+def _neighbours(settings: list[SettingProgress]) -> Iterator[tuple[SettingProgress, PenaltyGrid]]:
+    """Yield the neighbours of each best point in bandwidth and penalty."""
+    for progress in settings:
+        point = progress.point
+        for factor in NEAR_BANDWIDTHS:
+            yield progress, (replace(point, bandwidth=factor * point.bandwidth), (point.alpha,))
+        yield progress, (point, [float(np.clip(f * point.alpha, *ALPHA_RANGE)) for f in NEAR_ALPHAS])

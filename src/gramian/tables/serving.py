@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,13 @@ from gramian.estimator.answers import (
     predicted_numbers,
     probabilities,
 )
-from gramian.estimator.summaries import Fact, check_has_fit
+from gramian.estimator.summaries import check_has_fit
 from gramian.exceptions import InputError, quoted
 from gramian.fast.probabilities import Calibration
-from gramian.summary import Grid, Summary
+from gramian.summary import Summary
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
 from gramian.tables.input import checked_table
-from gramian.tables.summary import column_facts, column_grid, importance_facts, summary_of
+from gramian.tables.summary import summary_of
 
 
 class TableServer(ABC):
@@ -79,27 +79,8 @@ class TableServer(ABC):
         No row is computed. Time O(columns + blocks). NotFittedError before a fit.
         """
         check_has_fit(self)
-        columns, shares = self.columns_, getattr(self, "feature_importances_", None)
-        facts = [
-            *column_facts(columns),
-            *self._choices(),
-            *importance_facts(self),
-            *self._intervals(),
-            *self._class_facts(),  # type: ignore[attr-defined]
-        ]
-        return summary_of(self, facts, [column_grid(columns, shares), *self._trials()])
-
-    def _choices(self) -> Iterable[Fact]:
-        """Return facts about what the fit chose."""
-        return ()
-
-    def _intervals(self) -> Iterable[Fact]:
-        """Return facts about intervals."""
-        return ()
-
-    def _trials(self) -> Iterable[Grid]:
-        """Return the trials of the search as tables."""
-        return ()
+        learned = hasattr(self, "search_") and bool(self._forms())  # type: ignore[attr-defined]
+        return summary_of(self, self._class_facts(), learned=learned)  # type: ignore[attr-defined]
 
     def transform_rows(self, X: RowsLike) -> FloatArray:
         """Return rows in the form that ``model_`` takes: encoded and scaled, shape (n, encoded columns).

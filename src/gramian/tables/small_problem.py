@@ -28,6 +28,14 @@ from gramian.metric.outer_product import outer_product
 POWERS = {"laplacian": (1.0, 1.0), "exponential": (2.0, 1.0), "gaussian": (2.0, 2.0)}
 #: Other names of these kernels, as other estimators take them.
 SYNONYMS = {"matern12": "exponential", "rbf": "gaussian"}
+#: Bandwidths to start from, in units of the mean distance between two standardised rows, and penalties to
+#: start from. Chosen by hand.
+BANDWIDTHS = {
+    "laplacian": (0.1, 0.4, 1.5, 6.0),
+    "exponential": (0.3, 1.0, 4.0, 16.0),
+    "gaussian": (0.3, 0.7, 1.5, 4.0),
+}
+ALPHAS = (1e-2, 1e-1, 1.0)
 #: Largest number of rows at which gradients are taken. Chosen by hand.
 GRADIENT_ROWS = 500
 
@@ -37,6 +45,21 @@ SINGLE = 2e-5
 
 #: Function from residuals (held-out rows, outputs) of transformed targets to an error.
 Loss = Callable[[Float64Array], float]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The choices that the search compares in full: scaling and target map, by name, kernel, level means."""
+
+    scaling: str
+    target: str
+    kernel: str
+    levels: bool = False  #: whether categories have level means besides
+
+    @property
+    def norm(self) -> float:
+        """The p of the kernel's norm."""
+        return POWERS[self.kernel][0]
 
 
 @dataclass(frozen=True)
@@ -60,6 +83,18 @@ def usual_point(kernel: str, n_columns: int) -> Point:
     return Point(kernel, Metric(scales=np.ones(n_columns)), bandwidth, 0.1)
 
 
+def first_points(kernel: str, rows: Float64Array) -> list[Point]:
+    """Return the points at which a search on these rows starts, before any metric."""
+    variances = rows.var(axis=0)
+    metric = Metric(scales=np.ones(rows.shape[1]), spreads=np.sqrt(variances))
+    # Two rows of deviation σ differ by √2 σ in the root mean square and by 2σ/√π on average.
+    if POWERS[kernel][0] == 2.0:
+        unit = float(np.sqrt(2.0 * variances.sum()))
+    else:
+        unit = float(2.0 / np.sqrt(np.pi) * np.sqrt(variances).sum())
+    return [Point(kernel, metric, f * (unit or 1.0), 1.0) for f in BANDWIDTHS[kernel]]
+
+
 @dataclass(frozen=True)
 class ExactFit:
     """An exact model at one point: its held-out error and its coefficients for the fitted rows."""
@@ -73,41 +108,17 @@ class ExactFit:
 PenaltyGrid = tuple[Point, Sequence[float]]
 
 
-class Workspace:
-    """Memory that is used again by each fit: new pages would cost a quarter of the time."""
-
-    def __init__(self) -> None:
-        self._buffers: dict[str, NDArray[np.uint8]] = {}
-
-    def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
-        """Return an array with arbitrary content, which the next call of this name overwrites."""
-        size = math.prod(shape) * dtype.itemsize
-        if name not in self._buffers or self._buffers[name].size < size:
-            self._buffers.pop(name, None)
-            self._buffers[name] = np.empty(size, np.uint8)
-        return self._buffers[name][:size].view(dtype).reshape(shape)
+#: Memory by name that is used again by each fit: new pages would cost a quarter of the time.
+Workspace = dict[str, NDArray[np.uint8]]
 
 
-class _Distances:
-    """Distances among the fitted rows and from the other rows to them, and kernels of these distances."""
-
-    def __init__(
-        self, fit: Float64Array, others: Float64Array, p: float, single: bool, space: Workspace
-    ) -> None:
-        self.single, dtype = single, np.dtype(np.float32 if single else np.float64)
-        shapes = {"near": (len(fit), len(fit)), "across": (len(others), len(fit))}
-        self._near, self._across = (space.array(name, shape, dtype) for name, shape in shapes.items())
-        self._kernels = tuple(space.array(f"k {name}", shape, dtype) for name, shape in shapes.items())
-        powered_distances(fit, fit, p, self._near)
-        powered_distances(others, fit, p, self._across)
-        np.fill_diagonal(self._near, 0.0)
-
-    def under(self, kernel: PoweredExponential) -> tuple[FloatArray, ...]:
-        """Return k among the fitted rows and of the other rows with them, valid until the next call."""
-        for distances, out in zip((self._near, self._across), self._kernels, strict=True):
-            with np.errstate(over="ignore"):  # an infinite distance gives an exponential of zero
-                kernel.of_distances(distances, out)
-        return self._kernels
+def _array(space: Workspace, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
+    """Return an array with arbitrary content, which the next call of this name overwrites."""
+    size = math.prod(shape) * dtype.itemsize
+    if name not in space or space[name].size < size:
+        space.pop(name, None)
+        space[name] = np.empty(size, np.uint8)
+    return space[name][:size].view(dtype).reshape(shape)
 
 
 def fit_bytes(n_fit: int, n_held_out: int) -> int:
@@ -146,21 +157,26 @@ class SmallProblem:
         infinite if K + alpha·I has no factor. Time O(m² d) for all together and n_fit³/3 for each penalty,
         memory :func:`fit_bytes`.
         """
-        first = grids[0][0]
-        mapped = np.asarray(first.metric.apply(self.rows), np.float64)
-        near, others = mapped[: self.n_fit], mapped[self.n_fit :]
-        distances: _Distances | None = None
+        mapped = np.asarray(grids[0][0].metric.apply(self.rows), np.float64)
+        fitted, apart = mapped[: self.n_fit], list[FloatArray]()
         found: list[ExactFit] = []
         for point, alphas in grids:
             # The largest eigenvalue of K is at most n_fit: float32 is used if that leaves enough digits.
-            single = min(alphas) >= SINGLE * self.n_fit
-            if distances is None or distances.single != single:
-                distances = _Distances(near, others, POWERS[point.kernel][0], single, space)
-            gram, across = distances.under(point.kernel_of())
+            dtype = np.dtype(np.float32 if min(alphas) >= SINGLE * self.n_fit else np.float64)
+            kernel, parts = point.kernel_of(), {"near": fitted, "across": mapped[self.n_fit :]}
+            if not apart or apart[0].dtype != dtype:
+                apart = [_array(space, name, (len(rows), self.n_fit), dtype) for name, rows in parts.items()]
+                for rows, distances in zip(parts.values(), apart, strict=True):
+                    powered_distances(rows, fitted, kernel.p, distances)
+                np.fill_diagonal(apart[0], 0.0)
+            gram, across = (_array(space, f"k {name}", each.shape, dtype) for name, each in zip(parts, apart))
+            with np.errstate(over="ignore"):  # an infinite distance gives an exponential of zero
+                kernel.of_distances(apart[0], gram)
+                kernel.of_distances(apart[1], across)
             for alpha in alphas:
                 if found and time.perf_counter() >= until:
                     return found
-                system = space.array("system", gram.shape, gram.dtype)
+                system = _array(space, "system", gram.shape, dtype)
                 np.copyto(system, gram)
                 found.append(self._fitted(replace(point, alpha=alpha), system, across))
         return found

@@ -16,11 +16,12 @@ from gramian.estimator.conformal import held_out_quantile
 from gramian.estimator.summaries import Fact, state_grids
 from gramian.exceptions import InputError
 from gramian.fast.probabilities import Calibration
+from gramian.metric.input import Input
 from gramian.metric.learning import Round
 from gramian.metric.metric import Metric
 from gramian.summary import Grid, Summary, short
 from gramian.tables import TableColumns, TargetTransform
-from gramian.tables.boosting.contributions import Contributions
+from gramian.tables.boosting.boosted import Contributions
 from gramian.tables.column import Column
 from gramian.tables.intervals import CHOSEN
 from gramian.tables.ridge_mean import RidgeMean, members_of
@@ -33,10 +34,23 @@ MOST_LINES, MOST_NAMED = 30, 4
 COVERAGE = 0.9
 
 
-def summary_of(model: BaseEstimator, facts: Sequence[Fact], grids: Sequence[Grid]) -> Summary:
-    """Return facts and tables of a table model, followed by the evidence of its numeric models."""
-    mean = model.model_
-    facts, grids, said = [*facts, *_combined(mean), *_contributed(model)], [*grids], list[str]()
+def summary_of(model: BaseEstimator, classes: Sequence[Fact], *, learned: bool) -> Summary:
+    """Return facts and tables of a table model, followed by the evidence of its numeric models.
+
+    classes : facts about these; learned : whether a metric was asked for.
+    """
+    columns, mean, found = model.columns_, model.model_, getattr(model, "search_", None)
+    facts, said = list[Fact](column_facts(columns)), list[str]()
+    grids = [column_grid(columns, getattr(model, "feature_importances_", None))]
+    if found is not None:
+        metric = Input.of(members_of(mean)[0][1]).metric if learned else None
+        facts += choice_facts(found, metric, model.metric_rounds_, getattr(model, "target_", None))
+        grids += trial_grids(found)
+    facts += importance_facts(model)
+    if hasattr(model, "residuals_"):
+        by_row = model.spread_ is not None
+        facts.append(interval_fact(model.residuals_, model.held_weights_, model.target_, by_row=by_row))
+    facts += [*classes, *_combined(mean), *_contributed(model)]
     members = members_of(mean)
     for number, (weight, inner) in enumerate(members, 1):
         which = f" of model {number}" if len(members) > 1 else ""

@@ -159,11 +159,10 @@ def column_shares(columns: TableColumns, sensitivities: Iterable[float] | Array)
 
 
 def _changes(places: IntArray, count: int, repeats: int, rng: np.random.Generator) -> list[Change]:
-    return [Change(places, _order(count, rng)) for _ in range(repeats)]
-
-
-def _order(count: int, rng: np.random.Generator) -> IntArray:
-    """Return another row for each row: one cycle through all of them, in random order."""
-    shuffled, out = rng.permutation(count), np.empty(count, np.intp)
-    out[shuffled] = np.roll(shuffled, 1)
-    return out
+    """Return changes by which each row takes the places of another: one cycle in random order."""
+    found = []
+    for _ in range(repeats):
+        shuffled, order = rng.permutation(count), np.empty(count, np.intp)
+        order[shuffled] = np.roll(shuffled, 1)
+        found.append(Change(places, order))
+    return found

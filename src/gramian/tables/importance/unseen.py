@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.data.source import ArraySource, RowSource
+from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.kernels.powered import PoweredExponential, powered_distances
 from gramian.metric.metric import Metric
-from gramian.ridge.model import KernelModel
-from gramian.tables.boosting.boosted import Boosted
 
 #: Numbers of a tile of distances, and of the changed rows that are answered at a time. Chosen by hand.
 TILE_NUMBERS, ROW_NUMBERS = 1 << 18, 1 << 21
@@ -34,17 +32,6 @@ class Change(NamedTuple):
         out = np.array(rows)
         out[:, self.places] = rows[self.order][:, self.places]
         return out
-
-
-class Unseen(Protocol):
-    """Models of a table's rows that have not seen some of them."""
-
-    def changed(self, rows: Array, numbers: IntArray, changes: Sequence[Change]) -> Float64Array:
-        """Return the values of rows as they are and after each change, (1 + changes, m, outputs).
-
-        rows : (m, width), encoded and scaled; numbers : (m,), their numbers in the table. The values of a row
-        are by a model that has not seen it.
-        """
 
 
 @dataclass(frozen=True)
@@ -86,7 +73,11 @@ class ExactUnseen:
         return self.of_folds(points, self.folds, *both)
 
     def changed(self, rows: Array, numbers: IntArray, changes: Sequence[Change]) -> Float64Array:
-        """Return the values of rows as they are and after each change, (1 + changes, m, outputs)."""
+        """Return the values of rows as they are and after each change, (1 + changes, m, outputs).
+
+        rows : (m, width), encoded and scaled; numbers : (m,), their numbers in the table. The values of a row
+        are by a model that has not seen it.
+        """
         fold, every = fold_of(self.folds, numbers), np.arange(len(rows))
         outputs = self.coefficients.shape[2]
         flat = np.asarray(self.coefficients.reshape(len(self.points), -1), np.float32)
@@ -124,34 +115,27 @@ class ExactUnseen:
 
 
 @dataclass(frozen=True)
-class ModelUnseen:
-    """A fitted model of the rows outside one part of them, which it has not seen."""
-
-    model: KernelModel
-    engine: Engine
-
-    def changed(self, rows: Array, numbers: IntArray, changes: Sequence[Change]) -> Float64Array:
-        """Return the values of rows as they are and after each change, (1 + changes, m, outputs)."""
-        return _answers(lambda some, _: self.model.values(ArraySource(some), self.engine), rows, changes)
-
-
-@dataclass(frozen=True)
-class BoostedUnseen:
-    """Boosting of the rows outside of each fold."""
+class FoldsUnseen:
+    """Models of the rows outside of each fold, by the functions from rows (m, width) to their values."""
 
     folds: tuple[IntArray, ...]
-    models: tuple[Boosted, ...]
+    models: tuple[Callable[[Array], Float64Array], ...]
 
     def changed(self, rows: Array, numbers: IntArray, changes: Sequence[Change]) -> Float64Array:
         """Return the values of rows as they are and after each change, (1 + changes, m, outputs)."""
-        fold = fold_of(self.folds, numbers)
+        fold, found = fold_of(self.folds, numbers), list[Float64Array]()
+        for part in row_slices(1 + len(changes), max(1, ROW_NUMBERS // rows.size)):
+            wanted = [rows if j == 0 else changes[j - 1].of(rows) for j in range(part.start, part.stop)]
+            some, folds = np.concatenate(wanted), np.tile(fold, len(wanted))
+            places = [np.flatnonzero(folds == j) for j in range(len(self.models))]
+            values = [model(some[own]) for model, own in zip(self.models, places, strict=True)]
+            order = np.argsort(np.concatenate(places), kind="stable")
+            found.append(np.concatenate(values)[order].reshape(len(wanted), len(rows), -1))
+        return np.concatenate(found)
 
-        def answer(some: Array, places: IntArray) -> Float64Array:
-            parts = [np.flatnonzero(fold[places] == j) for j in range(len(self.models))]
-            found = [model.of(some[part]) for model, part in zip(self.models, parts, strict=True)]
-            return np.concatenate(found)[np.argsort(np.concatenate(parts), kind="stable")]
 
-        return _answers(answer, rows, changes)
+#: Models of a table's rows, each of which has not seen some of them.
+Unseen = ExactUnseen | FoldsUnseen
 
 
 def fold_of(folds: Sequence[IntArray], numbers: IntArray) -> IntArray:
@@ -206,16 +190,3 @@ def _moved(rows: Float64Array, points: Float64Array, order: IntArray, p: float) 
         return total[order] - total
 
     return moved
-
-
-def _answers(
-    answer: Callable[[Array, IntArray], Float64Array], rows: Array, changes: Sequence[Change]
-) -> Float64Array:
-    """Return ``answer`` of rows and their places among the rows, as they are and after each change."""
-    found = list[Float64Array]()
-    m, every = len(rows), np.arange(len(rows))
-    for part in row_slices(1 + len(changes), max(1, ROW_NUMBERS // rows.size)):
-        wanted = [rows if j == 0 else changes[j - 1].of(rows) for j in range(part.start, part.stop)]
-        values = answer(np.concatenate(wanted), np.tile(every, len(wanted)))
-        found.append(values.reshape(len(wanted), m, -1))
-    return np.concatenate(found)

@@ -28,10 +28,9 @@ from gramian.tables.boosting.boosted import (
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
 from gramian.tables.holdout import HoldOut
-from gramian.tables.importance.unseen import BoostedUnseen
-from gramian.tables.level_means import level_means
+from gramian.tables.importance.unseen import FoldsUnseen
+from gramian.tables.level_means import level_means, level_pairs
 from gramian.tables.training.gain import Gain
-from gramian.tables.training.level_pairs import level_pairs
 from gramian.tables.training.logistic import FOLDS
 
 #: Settings of all boosting, in which each split looks at half of the columns. Chosen by hand.
@@ -82,7 +81,7 @@ def with_boosting(
     until: float,
     rng: np.random.Generator,
     every: bool,
-) -> tuple[Boosted, Float64Array, BoostedUnseen] | None:
+) -> tuple[Boosted, Float64Array, FoldsUnseen] | None:
     """Return boosting of all rows, values (n, outputs) of rows by boosting without their fifth, and that.
 
     rows : (n, d) encoded and scaled rows with targets (n,) or (n, outputs), or labels where ``classes``;
@@ -141,14 +140,15 @@ def with_boosting(
         if best is None:
             return None
         values: Float64Array | None = None
-        unseen = BoostedUnseen(tuple(folds), tuple(each.boosted(best) for each in learners))
-        for model, fold in zip(unseen.models, folds, strict=True):
+        models = [each.boosted(best) for each in learners]
+        for model, fold in zip(models, folds, strict=True):
             some = model.of(rows.source, fold)
             values = np.full((rows.n, some.shape[1]), np.nan) if values is None else values
             values[fold] = some
         assert values is not None
         whole = learner(counted, setting, rate)
         whole.grow(best)
+    unseen = FoldsUnseen(tuple(folds), tuple(each.of for each in models))
     return whole.boosted(best), values, unseen
 
 
@@ -318,15 +318,13 @@ class _Learner:
         rows = self.task.rows
         weights = np.ones(len(numbers)) if rows.weights is None else rows.weights[numbers]
         X = join_groups(self.task.take(numbers), self.task.groups, self.means, self.pairs)
-        n_classes = self.task.n_classes
-        if not n_classes:
-            stages = zip(*(model.staged_predict(X) for model in self.models), strict=True)
-            return np.array([weights @ self.row_losses(np.column_stack(z), numbers) for z in stages])
-        found = []
-        for values in self.models[0].staged_decision_function(X):
-            values = log_odds(np.reshape(values, (len(numbers), -1)), self.classes, n_classes)
-            found.append(weights @ self.row_losses(values, numbers))
-        return np.array(found)
+        if n_classes := self.task.n_classes:
+            odds = (np.reshape(each, (len(X), -1)) for each in self.models[0].staged_decision_function(X))
+            stages = (log_odds(each, self.classes, n_classes) for each in odds)
+        else:
+            outputs = zip(*(model.staged_predict(X) for model in self.models), strict=True)
+            stages = (np.column_stack(each) for each in outputs)
+        return np.array([weights @ self.row_losses(values, numbers) for values in stages])
 
     def row_losses(self, values: Float64Array, numbers: IntArray) -> Float64Array:
         """Return the losses of rows, (n,), by their values: squares, of classes -ln P."""

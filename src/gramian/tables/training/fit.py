@@ -16,45 +16,26 @@ from gramian.estimator.answers import log_probabilities, probabilities
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
-from gramian.metric.learning import PROGRESS, LearnedMetric, Round, learn_metric
-from gramian.ridge.model import KernelModel
+from gramian.metric.learning import Round
 from gramian.ridge.ridge import KernelRidge
-from gramian.search import Limits, Trial, search
-from gramian.tables.boosting.boosted import Boosted
-from gramian.tables.boosting.contributions import LEAST_GAIN, Contributions
+from gramian.tables.boosting.boosted import LEAST_GAIN, Boosted, Contributions
 from gramian.tables.effort import BOOSTED_ROWS
 from gramian.tables.importance.permutation import HeldOutModel
-from gramian.tables.importance.unseen import BoostedUnseen
+from gramian.tables.importance.unseen import FoldsUnseen
 from gramian.tables.ridge_mean import RidgeMean, ridge_estimator
 from gramian.tables.training.boosting import with_boosting
 from gramian.tables.training.gain import Gain, HeldLoss, look, mean_of
-from gramian.tables.training.member import (
-    Member,
-    all_in_time,
-    enough,
-    exact,
-    for_rounds,
-    measure_pace,
-    rows_in_share,
-    stream_model,
-)
+from gramian.tables.training.member import Member, all_in_time, exact, stream_model
 from gramian.tables.training.model_factory import ModelFactory
-from gramian.tables.training.rounds import Rounds
+from gramian.tables.training.rounds import learn_point, measure_pace
 from gramian.tables.training.time import Pace
 
 #: Fraction of the rows held out for validation, and the largest number of them. Chosen by hand.
 HELD_PART, MOST_HELD = 0.2, 4_000
-#: Bytes of memory reserved for each number of those rows. Chosen by hand.
-ROUND_BYTES = 64
-#: After the rounds the bandwidth is multiplied by one of these factors while that helps, at most this often.
-#: Chosen by hand.
-BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
 #: one's. It is left out if its weight in the mean comes out below the second number, and boosting of numbers
 #: too. Chosen by hand.
 NEAR, LEAST_SHARE = 1.1, 0.1
-#: With less time than this many rows need, no rounds are run. Chosen by hand.
-LEAST_ROUND_ROWS = 500
 #: Share of the remaining time that the rounds may take, and of what remains after them, the share for the
 #: first of two models. Chosen by hand.
 ROUNDS_TIME, FIRST_TIME = 0.3, 0.6
@@ -66,23 +47,27 @@ class LastFit:
 
     ``members`` and their ``weights`` make a mean. ``held`` are the numbers of the held-out rows, of all rows
     where the models of a small table come without each fifth of them; ``values`` their mean values (held,
-    outputs) from models without them; ``rounds`` the metric rounds of the leading model; ``short`` a phrase
-    that says what there was no time for ("" if there was time for all); ``source`` the rows.
+    outputs) from models without them; ``short`` a phrase that says what there was no time for ("" if there
+    was time for all); ``source`` the rows.
     """
 
     members: tuple[Member, ...]
     weights: tuple[float, ...]
     held: IntArray
     values: Float64Array
-    rounds: tuple[Round, ...]
     short: str
     boosted: Boosted | None = None
     boosted_values: Float64Array | None = None
-    boosted_unseen: BoostedUnseen | None = None
+    boosted_unseen: FoldsUnseen | None = None
     share: float = 0.0
     contributions: Contributions | None = None
     looks: tuple[tuple[float, float, bool], ...] = ()
     source: Any = None
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The metric rounds of the leading model."""
+        return self.members[int(np.argmax(self.weights))].rounds
 
     def judged(
         self,
@@ -108,7 +93,7 @@ class LastFit:
             return models[0]
         return RidgeMean.of(models, self.weights, boosted=self.boosted, share=self.share)
 
-    def beside(self, boosted: Boosted, values: Float64Array, unseen: BoostedUnseen | None = None) -> LastFit:
+    def beside(self, boosted: Boosted, values: Float64Array, unseen: FoldsUnseen | None = None) -> LastFit:
         """Return this fit with boosting and its values (n, outputs) of rows that it has not seen."""
         return replace(self, boosted=boosted, boosted_values=values[self.held], boosted_unseen=unseen)
 
@@ -211,18 +196,16 @@ def last_fit(
     rows, holdout, whole = given.rows, given.holdout, given.resources
     n, counted, pace = rows.n, rows.counted, Pace(until)
     held = np.sort(holdout.held(counted, min(MOST_HELD, int(HELD_PART * len(counted))), rng))
-    rest = _others(n, held)
-    if given.classifies:
-        y = np.asarray(rows.targets.values)
-        if len(np.unique(y[rest])) < len(np.unique(y)):
-            # Every row of this class is needed for training.
-            held = held[np.isin(y[held], y[rest])]
-            rest = _others(n, held)
+    rest, y = np.delete(np.arange(n), held), np.asarray(rows.targets.values)
+    if given.classifies and len(np.unique(y[rest])) < len(np.unique(y)):
+        # Every row of this class is needed for training.
+        held = held[np.isin(y[held], y[rest])]
+        rest = np.delete(np.arange(n), held)
     trees, tried = None, boost and len(held) > 0 and len(counted) >= BOOSTED_ROWS
     if tried:
         groups = tuple(each for each in switched if len(each) > 1)
         given.phases("boosting")
-        labelled = LabelledRows(rows.source, np.asarray(rows.targets.values), rows.weights)
+        labelled = LabelledRows(rows.source, y, rows.weights)
         every = given.effort.leaves_out_all(len(counted))
         trees = with_boosting(labelled, groups, given.classifies, held, holdout, whole, until, rng, every)
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
@@ -238,7 +221,7 @@ def last_fit(
         short = pace.part(ROUNDS_TIME)
 
         def learned(j: int) -> tuple[ModelFactory, tuple[Round, ...], Float64Array | None]:
-            factory, rounds, values = _rounds(single[j], held, rest, loss, switched, seeds[j], short)
+            factory, rounds, values = learn_point(single[j], held, rest, loss, switched, seeds[j], short)
             return replace(factory, resources=whole, phases=given.phases), rounds, values
 
         given.phases("metric and bandwidth")
@@ -248,7 +231,9 @@ def last_fit(
         found = [found[j] for j in order if errors[j] <= NEAR * min(errors)] or [found[order[0]]]
         small = [values for *_, values in found if values is not None]
         if trees is not None and len(small) == len(found):
-            others = _decisions(trees[1], given.classifies)[held]
+            others = trees[1][held]
+            if given.classifies:  # 2 P − 1, as ridge models have
+                others = 2.0 * probabilities(others)[:, 1 if others.shape[1] == 1 else 0 :] - 1.0
             looked = look(others, small, held, loss)
             looks = tuple((gain.loss, gain.error, helps) for gain, helps in looked)
             found = [each for each, (*_, helps) in zip(found, looks, strict=True) if helps] or found[:1]
@@ -259,6 +244,12 @@ def last_fit(
     if not len(held) or pace.over or not all_in_time(factories, rest, pace):
         factories, rounds = factories[:1], rounds[:1]
 
+    def as_large(half: ModelFactory, factory: ModelFactory) -> bool:
+        """Return whether half of the memory holds a model as large as all of it does."""
+        if factory.exact() is not None:
+            return half.exact() is not None
+        return half.plan(factory.approximations[0], np.arange(n), streamed=True) is not None
+
     def member(factory: ModelFactory, pace: Pace = pace) -> Member:
         return exact(factory, held, rest, loss, pace) or stream_model(factory, held, rest, loss, pace)
 
@@ -267,7 +258,7 @@ def last_fit(
     # take as long again; an approximate one gives more than half of its benefit.
     half = whole.memory_bytes // 2
     halves = [replace(each.under(memory_bytes=half), phases=silent) for each in factories]
-    if len(factories) > 1 and all(map(_as_large, halves, factories)):
+    if len(factories) > 1 and all(map(as_large, halves, factories)):
         given.phases("two models")
         members = whole.engine.map(member, halves)
     else:
@@ -285,116 +276,16 @@ def last_fit(
     return replace(fit, short=fit.short or ("boosting was left out" if tried else ""))
 
 
-def _decisions(boosted: Float64Array, classifies: bool) -> Float64Array:
-    """Return values of boosting as a ridge model has them: of classes 2 P − 1."""
-    if not classifies:
-        return boosted
-    return 2.0 * probabilities(boosted)[:, 1 if boosted.shape[1] == 1 else 0 :] - 1.0
-
-
-def _others(n: int, held: IntArray) -> IntArray:
-    """Return the row numbers below n that are not held out, ascending."""
-    out = np.ones(n, bool)
-    out[held] = False
-    return np.flatnonzero(out)
-
-
-def _rounds(
-    factory: ModelFactory,
-    held: IntArray,
-    rest: IntArray,
-    loss: HeldLoss,
-    switched: tuple[tuple[int, ...], ...],
-    rng: np.random.Generator,
-    pace: Pace,
-) -> tuple[ModelFactory, tuple[Round, ...], Float64Array | None]:
-    """Return the factory with the metric and bandwidth learned in some rounds, and these rounds.
-
-    Last come the values of the held-out rows by the best of the small models, None if there was no model.
-    """
-    most, d = factory.effort.round_rows[factory.classifies], factory.rows.source.shape[1]
-    most = min(most, factory.resources.memory_bytes // (ROUND_BYTES * d))
-    drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
-    found_sizes = for_rounds(factory, drawn)
-    if found_sizes is None:
-        return factory, (), None
-    factory, small = found_sizes
-    if pace.limited:
-        count = rows_in_share(factory, small, drawn, pace)
-        if count < LEAST_ROUND_ROWS:
-            return factory, (), None
-        if count < len(drawn):
-            drawn = factory.drawn(drawn, count, rng)
-            fewer = for_rounds(factory, drawn)
-            small = small if fewer is None else fewer[1]
-    form = "diagonal" if factory.point.metric.matrix is None else "full"
-    least, values = math.inf, None
-
-    def error_of(model: KernelModel) -> float:
-        nonlocal least, values
-        own = factory.values(model, held)
-        error = loss(own, held)
-        if error < least:
-            least, values = error, own
-        return error
-
-    learner = Rounds(
-        lambda metric: factory.fit(factory.parameters(small, metric), drawn),
-        error_of,
-        factory.rows.source.take(drawn[rng.permutation(len(drawn))]),
-        form,
-        switched,
-        pace,
-        enough(factory),
-        factory.resources.engine,
-    )
-    settings = LearnedMetric(form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
-    metric, rounds = learn_metric(learner, factory.point.metric, settings)
-    factory = replace(factory, point=replace(factory.point, metric=metric))
-    best = Trial(factory, min(each.error for each in rounds), None)
-
-    def judge(rows: IntArray, other: ModelFactory) -> tuple[float, None]:
-        return error_of(other.fit(other.parameters(small), rows)), None
-
-    limits = Limits(until=pace.until, enough=enough(factory), patience=1, progress=PROGRESS)
-    for factor in BANDWIDTH_FACTORS:
-        bandwidths = [factor**step * factory.point.bandwidth for step in range(1, BANDWIDTH_STEPS + 1)]
-        others = [replace(factory, point=replace(factory.point, bandwidth=each)) for each in bandwidths]
-        tried = search(drawn, [others], judge, limits, start=best)
-        if tried.best is not best and tried.best is not None:
-            return tried.best.candidate, rounds, values
-    return factory, rounds, values
-
-
 def _average(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     """Return the weighted mean of one or two models, with weights from the held-out rows."""
     if any(len(each.held) != len(members[0].held) for each in members):
-        members = [_narrow(each, held) for each in members]
+        members = [each.narrow(held) for each in members]
     first, second = members[0], members[-1]
-    held = first.held
-    if first is second:
-        return LastFit((first,), (1.0,), held, first.values, first.rounds, first.short)
-
-    share, mean = mean_of(first.values, second.values, held, loss)
-    short = first.short or second.short
-    if share < LEAST_SHARE:
-        return LastFit((first,), (1.0,), held, first.values, first.rounds, short)
-    if share > 1.0 - LEAST_SHARE:
-        return LastFit((second,), (1.0,), held, second.values, second.rounds, short)
-    rounds = (first if share <= 0.5 else second).rounds
-    return LastFit((first, second), (1.0 - share, share), held, mean, rounds, short)
-
-
-def _narrow(member: Member, held: IntArray) -> Member:
-    """Return a member with the values of these rows only."""
-    places = np.searchsorted(member.held, held)
-    part = member.logistic
-    part = None if part is None else replace(part, values=part.values[places])
-    return replace(member, held=held, values=member.values[places], logistic=part)
-
-
-def _as_large(half: ModelFactory, factory: ModelFactory) -> bool:
-    """Return whether half of the memory holds a model as large as all of it does."""
-    if factory.exact() is not None:
-        return half.exact() is not None
-    return half.fits(factory.approximations[0], np.arange(factory.rows.n), streamed=True)
+    held, short = first.held, first.short or second.short
+    share, mean = 0.0, first.values
+    if first is not second:
+        share, mean = mean_of(first.values, second.values, held, loss)
+    if LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
+        return LastFit((first, second), (1.0 - share, share), held, mean, short)
+    kept = first if share < LEAST_SHARE else second
+    return LastFit((kept,), (1.0,), held, kept.values, short)

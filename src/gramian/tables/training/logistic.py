@@ -15,8 +15,8 @@ from gramian.exact.system import KEPT_SHARE
 from gramian.operators.kernel import KernelOperator
 from gramian.ridge.model import KernelModel
 from gramian.tables.importance.unseen import ExactUnseen
+from gramian.tables.training.gain import best_penalty
 from gramian.tables.training.model_factory import ModelFactory
-from gramian.tables.training.penalty import best_penalty
 
 #: Parts of the rows whose values come from models without them, if all rows calibrate. Chosen by hand.
 FOLDS = 5

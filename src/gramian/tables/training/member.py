@@ -8,35 +8,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gramian._random import as_generator
-from gramian._typing import Float64Array, IntArray
-from gramian.exact.exact import Exact
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.source import ArraySource
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import RidgeParameters, plan_ridge
 from gramian.ridge.streaming import RidgeStream
-from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
-from gramian.tables.training.gain import HeldLoss
+from gramian.tables.importance.unseen import ExactUnseen, FoldsUnseen, Unseen
+from gramian.tables.training.gain import FACTORS, HeldLoss, best_penalty
 from gramian.tables.training.logistic import LogisticPart, with_logistic
-from gramian.tables.training.model_factory import (
-    EXACT_ROWS,
-    EXACT_TOL,
-    TOL_OF_ERROR,
-    Method,
-    ModelFactory,
-    of_sizes,
-)
-from gramian.tables.training.penalty import FACTORS, best_penalty
-from gramian.tables.training.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, sizes_in_time, sum_in_time
+from gramian.tables.training.model_factory import EXACT_TOL, TOL_OF_ERROR, ModelFactory
+from gramian.tables.training.time import SUMS_SHARE, Pace, sizes_in_time, sum_in_time
 
-#: Sizes of the models that the metric rounds fit: root, rank and rows of a block (None: the root alone).
-#: The first that memory holds is taken. Chosen by hand.
-ROUND_SIZES = ((300, 100, 650), (100, 0, None))
-#: Mean squared error on targets ±1 below which none of MOST_HELD held-out rows can be wrong, so that no
-#: further choice is needed.
-ENOUGH_OF_CLASSES = 1e-4
 #: Smallest relative residual to which an exact model is ever solved. Chosen by hand.
 LEAST_TOL = 1e-6
 #: Largest share of the remaining time for each exact model of a part of the rows; safety factor on the time
@@ -45,8 +30,6 @@ TRIAL_SHARE, LONGER, GRACE = 0.35, 1.5, 0.5
 #: A logistic model is fitted under a time limit if at least so many times the seconds of a ridge model of a
 #: part of the rows are left. Chosen by hand.
 LOGISTIC_TIMES = 10.0
-#: Largest share of the rounds' time that a single fit may take. Chosen by hand.
-ROUND_SHARE = 0.3
 #: Coefficients (n, outputs) and offset (outputs,) of a model.
 Solved = tuple[Float64Array, Float64Array]
 
@@ -70,52 +53,11 @@ class Member:
     short: str = ""
     rounds: tuple[Round, ...] = ()
 
-
-def enough(factory: ModelFactory) -> float:
-    """Return the held-out error at which the search for a better model may stop."""
-    return ENOUGH_OF_CLASSES if factory.classifies else 0.0
-
-
-def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, Method] | None:
-    """Return the factory and approximation for the metric rounds; None if memory holds no model.
-
-    The precision is chosen once for all rounds: to probe it would take a tenth of each fit.
-    """
-    exact = Exact(solver="cholesky")
-    if factory.rows.n <= EXACT_ROWS and factory.fits(exact, drawn):
-        return factory, exact
-    for sizes in ROUND_SIZES:
-        approximation = of_sizes(sizes, len(drawn))
-        plan = factory.plan(approximation, drawn)
-        if plan is not None:
-            return factory.under(tile_dtype=plan.dtype), approximation
-    return None
-
-
-def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
-    """Fit small models to some of the rows and record how long that took."""
-    for most in PACE_ROWS:
-        rng = as_generator(factory.seed)
-        drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
-        found = for_rounds(factory, drawn)
-        if found is None:
-            return
-        small, approximation = found
-        plan = small.plan(approximation, drawn) if most > PACE_ROWS[0] else None
-        if plan is not None and pace.seconds(plan) > PACE_SHARE * pace.left:
-            return
-        pace.note(small.fit(small.parameters(approximation), drawn).plan)
-
-
-def rows_in_share(factory: ModelFactory, approximation: Method, rows: IntArray, pace: Pace) -> int:
-    """Return how many of the rows a single fit can use within its share of the time."""
-    plan = factory.plan(approximation, rows)
-    expected = 0.0 if plan is None else pace.seconds(plan)
-    return (
-        len(rows)
-        if expected <= ROUND_SHARE * pace.left
-        else int(len(rows) * ROUND_SHARE * pace.left / expected)
-    )
+    def narrow(self, held: IntArray) -> Member:
+        """Return this member with the values of these rows only."""
+        places, part = np.searchsorted(self.held, held), self.logistic
+        part = None if part is None else replace(part, values=part.values[places])
+        return replace(self, held=held, values=self.values[places], logistic=part)
 
 
 def all_in_time(factories: list[ModelFactory], rest: IntArray, pace: Pace) -> bool:
@@ -155,14 +97,18 @@ def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: He
             found = factory.values(tried, held)
             longest, error = max(longest, time.perf_counter() - began), loss(found, held)
             if best is None or error < least:
-                least, best = error, ModelUnseen(tried, factory.resources.engine)
+
+                def answer(some: Array) -> Float64Array:
+                    return tried.values(ArraySource(some), factory.resources.engine)
+
+                least, best = error, FoldsUnseen((held,), (answer,))
             return error, found
 
         def more() -> bool:
             # Besides one more penalty, the last solve and the sums of the held-out rows need time.
             return not pace.limited or pace.left > (2.0 + LONGER) * longest
 
-        alpha, values = best_penalty(judge, held, alpha, enough(factory), more)
+        alpha, values = best_penalty(judge, held, alpha, factory.enough, more)
         stream = factory.add(stream, held, alpha)
     # The plan was made before the held-out rows were added.
     plan = replace(stream.solved.plan, n_rows=used + len(held))
@@ -198,9 +144,6 @@ def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[
     raise factory.too_small()
 
 
-# ---- exact ---------------------------------------------------------------------------------------
-
-
 def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member | None:
     """Return the exact model of all rows, with a penalty chosen by exact models of a part of them.
 
@@ -210,8 +153,7 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
     if whole is None:
         return None
     factory = whole
-    every, targets = np.arange(factory.rows.n), factory.rows.targets
-    direct = len(every) <= EXACT_ROWS
+    rows, every, direct = factory.rows, np.arange(factory.rows.n), factory.direct
     last = 0.0  # seconds that the last fit is expected to take
     if pace.limited:
         plan = factory.plan(factory.exactly(), every)
@@ -232,9 +174,11 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
                 trials.until, trials.cut = began + TRIAL_SHARE * pace.left, False
             found = trials.values(alpha)
             if isinstance(trials, IterativeTrials) and not factory.classifies and not trials.cut:
-                wanted = targets.part(held)[slice(0, len(held))]
                 # The solver's residual must be too small to affect the held-out error.
-                finer = max(LEAST_TOL, TOL_OF_ERROR * _relative_error(wanted, found))
+                wanted = rows.targets.part(held)[slice(0, len(held))]
+                size = float(np.linalg.norm(wanted - wanted.mean(axis=0)))
+                error = float(np.linalg.norm(found - wanted)) / size if size > 0 else 1.0
+                finer = max(LEAST_TOL, TOL_OF_ERROR * error)
                 if finer < trials.tol:
                     tol = trials.tol = finer
                     found = trials.values(alpha)
@@ -249,40 +193,28 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
             reserve = last if direct else longest * LONGER * (len(every) / len(rest)) ** 2
             return pace.left > LONGER * (longest + reserve)
 
-        alpha, values = best_penalty(judge, held, alpha, enough(factory), more)
+        alpha, values = best_penalty(judge, held, alpha, factory.enough, more)
         if isinstance(trials, IterativeTrials) and trials.cut and pace.limited:
             return None  # the last fit has more rows and would take even longer
         del trials
     method = factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None)
     parameters = replace(factory.parameters(method), alpha=alpha)
-    model = factory.fit(parameters, every)
-    unseen = _unseen(factory, rest, held, solved.get(alpha))
+    model, unseen, point = factory.fit(parameters, every), None, factory.point
+    if alpha in solved:
+        coefficients, offset = solved[alpha]
+        unseen = ExactUnseen(
+            point.kernel_of(),
+            point.metric,
+            rows.source,
+            np.intersect1d(rows.counted, rest),
+            (held,),
+            coefficients[:, None],
+            offset[None],
+            factory.resources.engine,
+        )
     if not len(held) or (pace.limited and pace.left < LOGISTIC_TIMES * longest):
         return Member(model, parameters, held, values, unseen=unseen)
-    folded = factory.effort.leaves_out_all(len(factory.rows.counted)) and not pace.limited
-    found = with_logistic(factory, model, alpha, held, values, unseen, folded=folded)
-    return Member(model, parameters, *found)
-
-
-def _unseen(
-    factory: ModelFactory, rest: IntArray, held: IntArray, solved: Solved | None
-) -> ExactUnseen | None:
-    """Return the exact model of a part of the rows."""
-    if solved is None:
-        return None
-    return ExactUnseen(
-        factory.point.kernel_of(),
-        factory.point.metric,
-        factory.rows.source,
-        np.intersect1d(factory.rows.counted, rest),
-        (held,),
-        solved[0][:, None],
-        solved[1][None],
-        factory.resources.engine,
+    folded = factory.effort.leaves_out_all(len(rows.counted)) and not pace.limited
+    return Member(
+        model, parameters, *with_logistic(factory, model, alpha, held, values, unseen, folded=folded)
     )
-
-
-def _relative_error(y: Float64Array, values: Float64Array) -> float:
-    """Return ‖values − y‖/‖y − mean y‖; 1 if y is constant."""
-    size = float(np.linalg.norm(y - y.mean(axis=0)))
-    return float(np.linalg.norm(values - y)) / size if size > 0 else 1.0

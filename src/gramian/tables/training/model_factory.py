@@ -53,6 +53,9 @@ SHRUNK_SIZES = (400, 380, 650)
 LEAST_SIZES = (100, 0, None)
 #: Sizes of the one model of a fit that compares nothing. Chosen by hand.
 QUICK_SIZES = (300, 100, 650)
+#: Mean squared error on targets ±1 below which none of 4,000 held-out rows can be wrong, so that no further
+#: choice is needed.
+ENOUGH_OF_CLASSES = 1e-4
 #: Methods that train the models of tables.
 Method = Exact | MultiResolution
 
@@ -86,6 +89,11 @@ class ModelFactory:
     def classifies(self) -> bool:
         """Whether the targets are classes."""
         return isinstance(self.rows.targets, ClassTargets)
+
+    @property
+    def enough(self) -> float:
+        """The held-out error at which the search for a better model may stop."""
+        return ENOUGH_OF_CLASSES if self.classifies else 0.0
 
     def add(self, stream: RidgeStream, numbers: IntArray, alpha: float | None = None) -> RidgeStream:
         """Return the stream with the rows of these numbers; ``alpha`` replaces its penalty."""
@@ -122,10 +130,6 @@ class ModelFactory:
         except BudgetError:
             return None
 
-    def fits(self, approximation: Method, numbers: IntArray, *, streamed: bool = False) -> bool:
-        """Return whether the memory budget holds a fit to these rows."""
-        return self.plan(approximation, numbers, streamed=streamed) is not None
-
     @cached_property
     def approximations(self) -> list[MultiResolution]:
         """Approximations for the last model, from large to small."""
@@ -134,29 +138,27 @@ class ModelFactory:
         if not self.effort.compare:
             large, first = (), QUICK_SIZES
         found = [of_sizes(sizes, n) for sizes in large]
+        names = ("root_rank", "rank", "n_blocks", "oversampling")
         builder: MultiResolutionBuilder | None = of_sizes(first, n).builder()
         while builder is not None and builder.n_levels > 1:
-            found.append(_of_builder(builder))
+            found.append(MultiResolution(**{name: getattr(builder, name) for name in names}))
             builder = shrink(builder)
         return [*found, of_sizes(LEAST_SIZES, n)]
 
-    def least_bytes(self) -> int:
-        """Return the bytes that the smallest model of all rows needs, in the larger precision."""
+    def too_small(self) -> BudgetError:
+        """Return the error of a budget that does not hold the smallest model, in the larger precision."""
         asked = self.under(memory_bytes=1, tile_dtype="float64").parameters(self.approximations[-1])
+        n, budget = self.rows.n, format_bytes(self.resources.memory_bytes)
         try:
             plan_sums(asked.setup, self.rows.source, self.rows.n_outputs, asked.least, stream=True)
         except BudgetError as error:
-            return error.least_bytes
+            least = error.least_bytes
+            return BudgetError(
+                f"memory_budget={budget} is too small for the smallest model of {n:,} rows: at least "
+                f"{format_bytes(1.01 * least)} is needed. Raise it.",
+                least,
+            )
         raise AssertionError("no model fits into a byte")
-
-    def too_small(self) -> BudgetError:
-        """Return the error of a budget that does not hold the smallest model."""
-        n, least, budget = self.rows.n, self.least_bytes(), self.resources.memory_bytes
-        return BudgetError(
-            f"memory_budget={format_bytes(budget)} is too small for the smallest model of {n:,} rows: at "
-            f"least {format_bytes(1.01 * least)} is needed. Raise it.",
-            least,
-        )
 
     def fit(self, parameters: RidgeParameters, numbers: IntArray) -> KernelModel:
         """Return the model of the rows with these numbers; raise if its coefficients are not finite."""
@@ -164,23 +166,27 @@ class ModelFactory:
         check_finite(model.predictor, parameters.setup.estimator)
         return model
 
+    @property
+    def direct(self) -> bool:
+        """Whether exact models of all rows are solved by a factor of K."""
+        return self.rows.n <= EXACT_ROWS
+
     def exact(self) -> ModelFactory | None:
         """Return the factory of exact models of all rows; None if memory or effort does not allow them.
 
         Beyond ``EXACT_ROWS`` it fixes the precision of the tiles: float32, with the penalty raised to suit
         it, or float64 if that would raise the penalty by more than the factor ``MOST_RAISED``.
         """
-        n = self.rows.n
-        if n <= EXACT_ROWS:
-            return self if self.fits(self.exactly(), np.arange(n)) else None
-        if not self.effort.exact:
-            return None
-        factory, least = self.under(tile_dtype="float64"), self.least_float32
-        if self.point.alpha >= least / MOST_RAISED:
-            factory = self.under(tile_dtype="float32")
-            factory = replace(factory, point=replace(self.point, alpha=max(self.point.alpha, least)))
-        kept = keeps_tiles(n, factory.resources.tile_dtype, factory.resources.memory_bytes)
-        return factory if kept and factory.fits(factory.exactly(), np.arange(n)) else None
+        factory, n = self, self.rows.n
+        if not self.direct:
+            factory, least = self.under(tile_dtype="float64"), self.least_float32
+            if self.point.alpha >= least / MOST_RAISED:
+                factory = self.under(tile_dtype="float32")
+                factory = replace(factory, point=replace(self.point, alpha=max(self.point.alpha, least)))
+            kept = keeps_tiles(n, factory.resources.tile_dtype, factory.resources.memory_bytes)
+            if not self.effort.exact or not kept:
+                return None
+        return None if factory.plan(factory.exactly(), np.arange(n)) is None else factory
 
     @property
     def least_float32(self) -> float:
@@ -190,33 +196,25 @@ class ModelFactory:
 
     def exactly(self, tol: float = EXACT_TOL, time_limit: float | None = None) -> Exact:
         """Return the solver of an exact model of all rows; ``time_limit`` in seconds ends its iterations."""
-        if self.rows.n <= EXACT_ROWS:
-            return Exact(solver="cholesky")
-        return Exact(solver="cg", tol=tol, time_limit=time_limit)
+        return Exact(solver="cholesky") if self.direct else Exact(solver="cg", tol=tol, time_limit=time_limit)
 
     def trials(self, rest: IntArray, held: IntArray) -> PenaltyTrials | IterativeTrials:
         """Return exact models that are fitted to ``rest`` for several penalties and scored on ``held``."""
-        n, weights = self.rows.n, None if self.rows.weights is None else self.rows.weights[rest]
-        counted = rest if weights is None else rest[weights > 0]
-        weights = None if self.rows.weights is None else self.rows.weights[counted]
-        targets = self.rows.targets.part(counted)
+        weights, resources = self.rows.weights, self.resources
+        counted = rest if weights is None else rest[weights[rest] > 0]
         rows = self.point.metric.apply(np.asarray(self.rows.source.take(np.concatenate([counted, held]))))
-        fitted, others = rows[: len(counted)], rows[len(counted) :]
-        wanted = targets[slice(0, len(counted))]
-        kernel, engine = self.point.kernel_of(), self.resources.engine
-        if n <= EXACT_ROWS:
-            return PenaltyTrials(kernel, fitted, others, wanted, weights, engine)
-        return IterativeTrials(
-            kernel,
-            fitted,
-            others,
-            wanted,
-            weights,
-            engine,
-            self.resources.tile_dtype,
-            self.resources.memory_bytes,
-            as_generator(self.seed),
+        given = (
+            self.point.kernel_of(),
+            rows[: len(counted)],
+            rows[len(counted) :],
+            self.rows.targets.part(counted)[slice(0, len(counted))],
+            None if weights is None else weights[counted],
+            resources.engine,
         )
+        if self.direct:
+            return PenaltyTrials(*given)
+        rng = as_generator(self.seed)
+        return IterativeTrials(*given, resources.tile_dtype, resources.memory_bytes, rng)
 
     def values(self, model: KernelModel, numbers: IntArray) -> Float64Array:
         """Return the values of the rows with these numbers, (numbers, outputs)."""
@@ -239,8 +237,3 @@ def of_sizes(sizes: tuple[int, int, int | None], n_rows: int) -> MultiResolution
     if block is None:
         return MultiResolution(root_rank=root, n_levels=1, oversampling=1.0)
     return MultiResolution(root_rank=root, rank=rank, n_blocks=max(2, n_rows // block), oversampling=1.0)
-
-
-def _of_builder(builder: MultiResolutionBuilder) -> MultiResolution:
-    names = ("root_rank", "rank", "n_blocks", "oversampling")
-    return MultiResolution(**{name: getattr(builder, name) for name in names})

@@ -2,22 +2,141 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from gramian._typing import Float64Array, Rows
+from gramian._random import as_generator
+from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
+from gramian.exact.exact import Exact
 from gramian.metric.gradients import Differentiable, gradient_rows
+from gramian.metric.learning import PROGRESS, LearnedMetric, Round, learn_metric
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
 from gramian.ridge.model import KernelModel
+from gramian.search import Limits, Trial, search
+from gramian.tables.training.gain import HeldLoss
+from gramian.tables.training.model_factory import Method, ModelFactory, of_sizes
 from gramian.tables.training.time import Pace
 
+#: Sizes of the models that the metric rounds fit: root, rank and rows of a block (None: the root alone).
+#: The first that memory holds is taken. Chosen by hand.
+ROUND_SIZES = ((300, 100, 650), (100, 0, None))
+#: Largest share of the rounds' time that a single fit may take; with less time than LEAST_ROUND_ROWS rows
+#: need, no rounds are run. Chosen by hand.
+ROUND_SHARE, LEAST_ROUND_ROWS = 0.3, 500
+#: Bytes of memory reserved for each number of the rows of the rounds. Chosen by hand.
+ROUND_BYTES = 64
+#: Rows of the fits that measure the pace, and the largest share of the remaining time for a fit after the
+#: first one. Chosen by hand.
+PACE_ROWS, PACE_SHARE = (500, 2_000), 0.05
+#: After the rounds the bandwidth is multiplied by one of these factors while that helps, at most this often.
+#: Chosen by hand.
+BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: Largest number of rows at which gradients are taken. Chosen by hand.
 GRADIENT_ROWS = 2_000
+
+
+def learn_point(
+    factory: ModelFactory,
+    held: IntArray,
+    rest: IntArray,
+    loss: HeldLoss,
+    switched: tuple[tuple[int, ...], ...],
+    rng: np.random.Generator,
+    pace: Pace,
+) -> tuple[ModelFactory, tuple[Round, ...], Float64Array | None]:
+    """Return the factory with the metric and bandwidth learned in some rounds, and these rounds.
+
+    Last come the values of the held-out rows by the best of the small models, None if there was no model.
+    """
+    most, d = factory.effort.round_rows[factory.classifies], factory.rows.source.shape[1]
+    most = min(most, factory.resources.memory_bytes // (ROUND_BYTES * d))
+    drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
+    sized = for_rounds(factory, drawn)
+    if sized is None:
+        return factory, (), None
+    factory, small = sized
+    if pace.limited:
+        plan = factory.plan(small, drawn)
+        expected = 0.0 if plan is None else pace.seconds(plan)
+        fits = expected <= ROUND_SHARE * pace.left
+        count = len(drawn) if fits else int(len(drawn) * ROUND_SHARE * pace.left / expected)
+        if count < LEAST_ROUND_ROWS:
+            return factory, (), None
+        if count < len(drawn):
+            drawn = factory.drawn(drawn, count, rng)
+            fewer = for_rounds(factory, drawn)
+            small = small if fewer is None else fewer[1]
+    least, values = math.inf, None
+
+    def error_of(model: KernelModel) -> float:
+        nonlocal least, values
+        own = factory.values(model, held)
+        error = loss(own, held)
+        if error < least:
+            least, values = error, own
+        return error
+
+    rows = factory.rows.source.take(drawn[rng.permutation(len(drawn))])
+    form = "diagonal" if factory.point.metric.matrix is None else "full"
+    enough, engine = factory.enough, factory.resources.engine
+
+    def fitted(metric: Metric) -> KernelModel:
+        return factory.fit(factory.parameters(small, metric), drawn)
+
+    learner = Rounds(fitted, error_of, rows, form, switched, pace, enough, engine)
+    settings = LearnedMetric(form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
+    metric, rounds = learn_metric(learner, factory.point.metric, settings)
+    start = replace(factory, point=replace(factory.point, metric=metric))
+    best = Trial(start, min(each.error for each in rounds), None)
+
+    def judge(rows: IntArray, other: ModelFactory) -> tuple[float, None]:
+        return error_of(other.fit(other.parameters(small), rows)), None
+
+    limits = Limits(until=pace.until, enough=enough, patience=1, progress=PROGRESS)
+    for factor in BANDWIDTH_FACTORS:
+        bandwidths = [factor**step * start.point.bandwidth for step in range(1, BANDWIDTH_STEPS + 1)]
+        others = [replace(start, point=replace(start.point, bandwidth=each)) for each in bandwidths]
+        tried = search(drawn, [others], judge, limits, start=best)
+        if tried.best is not best and tried.best is not None:
+            return tried.best.candidate, rounds, values
+    return start, rounds, values
+
+
+def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, Method] | None:
+    """Return the factory and approximation for the metric rounds; None if memory holds no model.
+
+    The precision is chosen once for all rounds: to probe it would take a tenth of each fit.
+    """
+    exact = Exact(solver="cholesky")
+    if factory.direct and factory.plan(exact, drawn) is not None:
+        return factory, exact
+    for sizes in ROUND_SIZES:
+        approximation = of_sizes(sizes, len(drawn))
+        plan = factory.plan(approximation, drawn)
+        if plan is not None:
+            return factory.under(tile_dtype=plan.dtype), approximation
+    return None
+
+
+def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
+    """Fit small models to some of the rows and record how long that took."""
+    for most in PACE_ROWS:
+        rng = as_generator(factory.seed)
+        drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
+        found = for_rounds(factory, drawn)
+        if found is None:
+            return
+        small, approximation = found
+        plan = small.plan(approximation, drawn) if most > PACE_ROWS[0] else None
+        if plan is not None and pace.seconds(plan) > PACE_SHARE * pace.left:
+            return
+        pace.note(small.fit(small.parameters(approximation), drawn).plan)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from gramian._typing import IntArray
 from gramian.approximations.multiresolution import MultiResolution
 from gramian.compression.plan import Plan
 from gramian.ridge.streaming import RidgeStream
-from gramian.tables.training.model_factory import LEAST_SIZES, SHRUNK_SIZES, ModelFactory, of_sizes
+from gramian.tables.training.model_factory import SHRUNK_SIZES, ModelFactory, of_sizes
 
 #: Largest share of the remaining time for the sums of the last model, and share below which all rows are
 #: added in one part; the rest is for penalties and for errors of the estimate. Chosen by hand.
@@ -23,9 +23,6 @@ SUMS_SHARE, WHOLE_SHARE = 0.6, 0.25
 QUICKER, LEAST_BLOCK_ROWS = (0.7, 0.5, 0.35), 5_000
 #: Smallest number of rows to fit, even if no time is left. Chosen by hand.
 LEAST_ROWS = 2_000
-#: Rows of the fits that measure the pace, and the largest share of the remaining time for a fit after the
-#: first one. Chosen by hand.
-PACE_ROWS, PACE_SHARE = (500, 2_000), 0.05
 #: Factor that reduces the number of blocks until memory holds them. Chosen by hand.
 FEWER = 0.8
 
@@ -92,34 +89,36 @@ def sizes_in_time(
     All rows with smaller ranks if that saves enough time, else as many random rows as the time allows. The
     factory that comes first fixes one precision for all of these sizes, since to probe each would take long.
     """
-    n = factory.rows.n
-    least = factory.plan(factory.approximations[-1], rest, streamed=True)
-    if least is None and len(
-        rest
-    ):  # each larger size would be planned in vain, which takes long for many columns
+    n, smallest = factory.rows.n, factory.approximations[-1]
+    least = factory.plan(smallest, rest, streamed=True)
+    if least is None and len(rest):
+        # Each larger size would be planned in vain, which takes long for many columns.
         raise factory.too_small()
     if least is not None:
         factory = factory.under(tile_dtype=least.dtype)
-    room = SUMS_SHARE * pace.left
-    largest = next((one for one in factory.approximations if factory.fits(one, rest, streamed=True)), None)
-    if largest is None or largest.n_levels == 1:
-        return factory, *_least(factory, rest, pace)
-    ladder = [largest, *(_quicker(factory, rest, factor, n) for factor in QUICKER)]
-    expected = math.inf
-    for one in ladder:
-        plan = None if one is None else factory.plan(one, rest, streamed=True)
-        if one is None or plan is None:
-            continue
-        expected = pace.seconds(plan)
-        if expected <= room:
-            return factory, one, rest
-    count = int(len(rest) * room / expected)
-    if count >= LEAST_BLOCK_ROWS:
-        some = factory.drawn(rest, count, as_generator(factory.seed))
-        found = _quicker(factory, some, QUICKER[-1], len(some))
-        if found is not None:
-            return factory, found, some
-    return factory, *_least(factory, rest, pace)
+    room, expected = SUMS_SHARE * pace.left, math.inf
+    planned = ((one, factory.plan(one, rest, streamed=True)) for one in factory.approximations)
+    largest = next((one for one, plan in planned if plan is not None), smallest)
+    if largest.n_levels > 1:
+        for one in (largest, *(_quicker(factory, rest, factor, n) for factor in QUICKER)):
+            plan = None if one is None else factory.plan(one, rest, streamed=True)
+            if one is not None and plan is not None:
+                expected = pace.seconds(plan)
+                if expected <= room:
+                    return factory, one, rest
+        count = int(len(rest) * room / expected)
+        if count >= LEAST_BLOCK_ROWS:
+            some = factory.drawn(rest, count, as_generator(factory.seed))
+            found = _quicker(factory, some, QUICKER[-1], len(some))
+            if found is not None:
+                return factory, found, some
+    # The smallest sizes, and as many rows as the time allows.
+    plan = factory.plan(smallest, rest, streamed=True)
+    expected = math.inf if plan is None else pace.seconds(plan)
+    count = max(LEAST_ROWS, int(len(rest) * min(1.0, SUMS_SHARE * pace.left / expected)))
+    if plan is None or count >= len(rest):
+        return factory, smallest, rest
+    return factory, smallest, factory.drawn(rest, count, as_generator(factory.seed))
 
 
 def _quicker(factory: ModelFactory, rest: IntArray, factor: float, n_rows: int) -> MultiResolution | None:
@@ -128,21 +127,10 @@ def _quicker(factory: ModelFactory, rest: IntArray, factor: float, n_rows: int) 
     blocks = max(2, n_rows // block)
     while blocks >= 2:
         found = of_sizes((int(factor * root), int(factor * rank), max(1, n_rows // blocks)), n_rows)
-        if factory.fits(found, rest, streamed=True):
+        if factory.plan(found, rest, streamed=True) is not None:
             return found
         blocks = int(FEWER * blocks)
     return None
-
-
-def _least(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[MultiResolution, IntArray]:
-    """Return the smallest sizes, and as many rows as the time allows."""
-    least = of_sizes(LEAST_SIZES, factory.rows.n)
-    plan = factory.plan(least, rest, streamed=True)
-    expected = math.inf if plan is None else pace.seconds(plan)
-    count = max(LEAST_ROWS, int(len(rest) * min(1.0, SUMS_SHARE * pace.left / expected)))
-    if plan is None or count >= len(rest):
-        return least, rest
-    return least, factory.drawn(rest, count, as_generator(factory.seed))
 
 
 def sum_in_time(
