@@ -31,14 +31,10 @@ from gramian import __version__
 from gramian._budget import parse_bytes
 from gramian._files import complete_file
 from gramian._typing import Array, Float64Array, RowsLike
-from gramian.cli.opening import Opened, all_targets, training_rows
-from gramian.cli.options import CellOptions, Memory, Seed, Target, Threads, Traceback, TrainFile, taking
-from gramian.cli.outputs import files_of, refuse_output_over_input
-from gramian.cli.pipes import readable
-from gramian.cli.report import print_summary, report_errors, say, show_steps
-from gramian.cli.settings import Task
+from gramian.cli.files import Opened, all_targets, files_of, readable, refuse_output_over_input, training_rows
+from gramian.cli.options import CellOptions, Memory, Seed, Target, Task, Threads, Traceback, TrainFile, taking
+from gramian.cli.report import in_options, print_summary, report_errors, say, show_steps
 from gramian.cli.task import find_task, prepared_target
-from gramian.cli.wording import in_options
 from gramian.data.file_formats import file_format
 from gramian.data.stored_table import StoredTable
 from gramian.data.tables import TableSource, as_table

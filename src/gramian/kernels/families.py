@@ -56,6 +56,14 @@ class Family(Kernel):
         return cls((factor * gamma) ** (-1.0 / power))
 
     @property
+    def gamma(self) -> float | None:
+        """The gamma that stands for the kernel's one lengthscale; None for families without one."""
+        if self.gamma_rule is None or isinstance(self.lengthscale, tuple):
+            return None
+        factor, power = self.gamma_rule
+        return 1.0 / (factor * self.lengthscale**power)
+
+    @property
     def radial_slope(self) -> Map | None:
         """dk/d(r²) as a function of r² = ‖(x − z)/ℓ‖₂², 0 where it is infinite at r = 0; None if unknown."""
         return None
