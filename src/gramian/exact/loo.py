@@ -24,8 +24,7 @@ from gramian._lapack import inverse_of_factored
 from gramian._numerics import cholesky_lower
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import NumericalError
-from gramian.kernels.base import Kernel, Product, Scaled, Sum
-from gramian.kernels.constant import Constant
+from gramian.kernels.base import Constant, Kernel, Product, Scaled, Sum
 from gramian.kernels.gradient import contract, log_parameters, with_log_parameters
 from gramian.kernels.mapped import OnFeatures, Periodic
 from gramian.solvers.threads import blas_for

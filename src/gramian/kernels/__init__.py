@@ -1,7 +1,6 @@
 """Kernels k(x, z) as frozen values, evaluated by tiles."""
 
-from gramian.kernels.base import FunctionKernel, Kernel, Product, Scaled, Sum
-from gramian.kernels.constant import Constant
+from gramian.kernels.base import Constant, FunctionKernel, Kernel, Product, Scaled, Sum
 from gramian.kernels.dot_products import Cosine, Linear, Polynomial
 from gramian.kernels.families import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 from gramian.kernels.mapped import OnFeatures, Periodic

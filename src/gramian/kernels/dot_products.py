@@ -12,7 +12,7 @@ from gramian._checks import positive_number
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import as_rows
-from gramian.kernels.columns import Columns, DotColumns, float_type, squared_norms
+from gramian.kernels.columns import Columns, DotColumns, leave, squared_norms
 from gramian.kernels.families import Family, Map
 
 #: Up to this degree repeated multiplication is faster than ``np.power``. Chosen by hand.
@@ -29,8 +29,7 @@ class DotKernel(Family):
         """Leave the product as it is, for the linear kernel."""
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
-        return DotColumns(Z, work, self._scales(Z), self.map_tile)
+        return DotColumns(Z, dtype, self._scales(Z), self.map_tile)
 
     def diagonal(self, X: Rows) -> Float64Array:
         X = as_rows(X, "X")
@@ -97,13 +96,8 @@ class Cosine(Family):
     gamma_rule = None
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
-        return DotColumns(Z, work, self._scales(Z), _leave, normalize=True)
+        return DotColumns(Z, dtype, self._scales(Z), leave, normalize=True)
 
     def diagonal(self, X: Rows) -> Float64Array:
         X = as_rows(X, "X")
         return (squared_norms(X, self._scales(X) ** -2.0) > 0).astype(np.float64)
-
-
-def _leave(t: FloatArray) -> None:
-    """Leave the product of normalised rows as it is: it is the cosine."""

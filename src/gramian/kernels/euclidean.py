@@ -22,6 +22,7 @@ from gramian.kernels.columns import (
     is_thin,
     scaled_columns,
     squared_norms,
+    tile_type,
 )
 
 
@@ -52,7 +53,7 @@ class EuclideanColumns(Columns):
         slope: float,
         order: float = 1.0,
     ) -> None:
-        super().__init__(Z.shape[0], dtype)
+        super().__init__(Z.shape[0], tile_type(Z, dtype))
         self._elementwise = elementwise
         self._frame = _Frame(np.sqrt(abs(factor)) / lengthscale, float(np.sign(factor)))
         self._accuracy = _Accuracy(abs(factor), slope, order, self.dtype)

@@ -17,7 +17,7 @@ from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, as_rows, lengthscale_array, stored_lengthscale
 from gramian.kernels.cityblock import CityblockColumns
-from gramian.kernels.columns import Columns, float_type
+from gramian.kernels.columns import Columns
 from gramian.kernels.compiled import exp_in_place, map_by_loop
 from gramian.kernels.euclidean import EuclideanColumns
 
@@ -117,9 +117,8 @@ class EuclideanKernel(Stationary):
     slope = 1.0
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
         return EuclideanColumns(
-            Z, work, self._scales(Z), self.distance_factor, self.map_tile, slope=self.slope
+            Z, dtype, self._scales(Z), self.distance_factor, self.map_tile, slope=self.slope
         )
 
     @abstractmethod
@@ -284,8 +283,7 @@ class Laplacian(Stationary):
     decreasing = has_measure = True
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
-        return CityblockColumns(Z, work, self._scales(Z), _exp_negative)
+        return CityblockColumns(Z, dtype, self._scales(Z), _exp_negative)
 
     @property
     def norm_power(self) -> float:

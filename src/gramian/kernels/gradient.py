@@ -8,8 +8,7 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError
-from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
-from gramian.kernels.constant import Constant
+from gramian.kernels.base import Constant, Kernel, Product, Scaled, Sum, lengthscale_array
 from gramian.kernels.families import Family
 from gramian.kernels.input_gradient import kernel_values, power_slope, squared_distances, weighted_gradient
 from gramian.kernels.mapped import Mapped, Periodic

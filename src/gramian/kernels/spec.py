@@ -8,8 +8,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from gramian.exceptions import InputError, ModelFileError
-from gramian.kernels.base import FunctionKernel, Kernel, Product, Scaled, Sum
-from gramian.kernels.constant import Constant
+from gramian.kernels.base import Constant, FunctionKernel, Kernel, Product, Scaled, Sum
 from gramian.kernels.mapped import OnFeatures, Periodic
 from gramian.kernels.resolve import FAMILIES
 
