@@ -22,7 +22,7 @@ from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.estimator.parameters import KernelParameters
 from gramian.kernels import Cauchy
-from gramian.kernels.maclaurin import maclaurin_series
+from gramian.kernels.dot_products import maclaurin_series
 from gramian.kernels.spectral import DRAWS, share_out, spectral_draws
 
 EVERY = pytest.mark.parametrize("case", MARKET.values(), ids=MARKET.keys())

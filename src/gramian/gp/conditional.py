@@ -26,7 +26,7 @@ from gramian.gp.dense import noise_of
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.kernels.columns import dense
-from gramian.kernels.stacks import stacked_contraction, stacked_grams
+from gramian.kernels.gradient import stacked_contraction, stacked_grams
 
 #: Rows whose density is learned from, the neighbours of each, and rows of a task. 2,000 rows with 48
 #: neighbours were a little worse on ccpp, a little better on cadata, and took longer. Chosen by hand.

@@ -33,7 +33,7 @@ from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
 from gramian.gp.nearest import NearestRows
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
-from gramian.kernels.stacks import stacked_grams
+from gramian.kernels.gradient import stacked_grams
 
 #: Bytes of the matrices that are factored together. Chosen by hand.
 STACK_BYTES = 1 << 23

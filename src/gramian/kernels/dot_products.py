@@ -1,4 +1,4 @@
-"""Kernels of inner products x·z and of angles."""
+"""Kernels of inner products x·z and of angles, and their power series."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.special import binom
 
 from gramian._checks import positive_number
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
-from gramian.kernels.base import as_rows
+from gramian.kernels.base import Kernel, Product, Scaled, Sum, as_rows
 from gramian.kernels.columns import Columns, DotColumns, leave, squared_norms
 from gramian.kernels.families import Family, Map
 
@@ -101,3 +102,52 @@ class Cosine(Family):
     def diagonal(self, X: Rows) -> Float64Array:
         X = as_rows(X, "X")
         return (squared_norms(X, self._scales(X) ** -2.0) > 0).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Coefficients a_0 … a_p of a kernel in x·z, for features divided by ``lengthscale``."""
+
+    coefficients: Float64Array
+    lengthscale: float | tuple[float, ...]
+
+
+def maclaurin_series(kernel: Kernel) -> Series:
+    """Return the series of Linear, Polynomial, and of sums, products and positive multiples of them.
+
+    Parts with different single lengthscales are converted to the first; lengthscales per feature must be the
+    same in all parts. Raises :class:`InputError` for other kernels.
+
+    >>> from gramian.kernels import Linear, Polynomial
+    >>> maclaurin_series(Polynomial(degree=2, offset=1.0) + 0.5 * Linear()).coefficients
+    array([1. , 2.5, 1. ])
+    """
+    if isinstance(kernel, Scaled):
+        inner = maclaurin_series(kernel.kernel)
+        return Series(kernel.factor * inner.coefficients, inner.lengthscale)
+    if isinstance(kernel, Sum | Product):
+        left, right = maclaurin_series(kernel.left), maclaurin_series(kernel.right)
+        a, b = left.coefficients, right.coefficients
+        if right.lengthscale != left.lengthscale:
+            if isinstance(left.lengthscale, tuple) or isinstance(right.lengthscale, tuple):
+                raise InputError(
+                    f"the parts of the kernel have the lengthscales {right.lengthscale} and "
+                    f"{left.lengthscale}, so it is not a function of a single inner product. Give all parts "
+                    "the same, or use Nystrom."
+                )
+            b = b * (left.lengthscale / right.lengthscale) ** (2.0 * np.arange(len(b)))
+        both: Float64Array = np.convolve(a, b)
+        if isinstance(kernel, Sum):
+            both = np.zeros(max(len(a), len(b)))
+            both[: len(a)] += a
+            both[: len(b)] += b
+        return Series(both, left.lengthscale)
+    if not isinstance(kernel, DotKernel):
+        raise InputError(
+            f"{kernel!r} has no known power series in x·z, which RandomMaclaurin and TensorSketch need. Give "
+            "Linear or Polynomial; take RandomFourier for a kernel of x − z, Nystrom for any other."
+        )
+    powers = np.arange(kernel.degree + 1)
+    return Series(
+        binom(kernel.degree, powers) * kernel.offset ** (kernel.degree - powers), kernel.lengthscale
+    )
