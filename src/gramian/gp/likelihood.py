@@ -22,8 +22,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.gp.dense import noise_of
 from gramian.gp.prior import residual_diagonal
-from gramian.solvers.arrowhead import ArrowheadFactor, NodeSums
-from gramian.solvers.path_factor import PathFactor
+from gramian.solvers.arrowhead import ArrowheadFactor, NodeSums, PathFactor
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,6 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Marginal
     beta = factor.solve([s.rhs for s in sums])
     explained = sum(float(np.vdot(s.rhs, b)) for s, b in zip(sums, beta, strict=True))
     n = data.source.shape[0]
-    constant = factor.logdet + logdet + n * np.log(2.0 * np.pi)
+    constant = factor.blocks.logdet + logdet + n * np.log(2.0 * np.pi)
     value = -0.5 * (square - explained + outputs * constant)
-    return MarginalLikelihood(value, features, noise, PathFactor.of(factor), tuple(beta), left / n)
+    return MarginalLikelihood(value, features, noise, factor.blocks, tuple(beta), left / n)

@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from gramian._numerics import descending_eigh
+from gramian._tiles import blas_for
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import UNIT_ROWS, Unit
@@ -29,8 +30,7 @@ from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.prior import residual_diagonal
-from gramian.solvers.path_factor import PathFactor
-from gramian.solvers.threads import blas_for
+from gramian.solvers.arrowhead import PathFactor
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from gramian._budget import format_bytes
 from gramian._checks import positive_alpha
 from gramian._lapack import cho_solve
 from gramian._numerics import cholesky_lower, clip_negative, gram_factor, unit_roundoff
+from gramian._tiles import blas_for
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.krylov import conjugate_gradient
 from gramian.solvers.solution import Solution, Status, relative_residual
-from gramian.solvers.threads import blas_for
 
 #: Largest R' for a dense factorisation (S then takes 800 MB); beyond it conjugate gradients are used. Chosen
 #: by hand.

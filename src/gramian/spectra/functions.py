@@ -197,7 +197,7 @@ def log_determinant(
         probed.preconditioner.draw(count, rng),
         np.log,
         max_steps=min(n, MAX_STEPS),
-    ).value()
+    )
     value = probed.preconditioner.logdet + float(found)
     return StochasticValue(value, found.standard_error, count, found.products)
 
