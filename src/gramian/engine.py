@@ -91,7 +91,7 @@ class Engine:
                 yield _serially(function, tasks)
                 return
             pending: deque[Future[Result]] = deque()
-            with ThreadPoolExecutor(threads, initializer=_mark) as pool:
+            with ThreadPoolExecutor(threads, initializer=partial(setattr, _inside, "running", True)) as pool:
                 work = partial(_under, np.geterr(), function)
 
                 def submit(task: Task) -> Future[Result]:
@@ -142,7 +142,3 @@ def _under(state: Mapping[str, Any], function: Callable[[Task], Result], task: T
     """Return ``function(task)``, computed under the caller's floating-point error state."""
     with np.errstate(**state):
         return function(task)
-
-
-def _mark() -> None:
-    _inside.running = True

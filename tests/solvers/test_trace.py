@@ -11,7 +11,7 @@ import pytest
 import gramian as gm
 from gramian.engine import Engine
 from gramian.exact.preconditioner import RootAndBlocks
-from gramian.landmarks.pivoting import rpcholesky_factor
+from gramian.landmarks.picking import rpcholesky_factor
 from gramian.operators import KernelOperator
 from gramian.solvers.trace import LeaveOneOutTrace, StochasticValue, lanczos_quadrature
 from gramian.spectra import effective_dimension, leverage_scores, log_determinant

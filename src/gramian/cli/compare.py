@@ -57,7 +57,7 @@ NUMBER = re.compile(r"(?<![\w'])\d[\d,.]*(?![\w'])")
 class Rules(CellOptions):
     """Options of a comparison; ``seconds`` and ``memory`` limit gramian only."""
 
-    task: Annotated[Task, typer.Option(help="Kind of target; auto decides from its values.")] = Task.AUTO
+    task: Task = "auto"
     seconds: Annotated[float | None, typer.Option(min=0.1, help="Time limit of a fit of gramian.")] = None
     memory: Memory = "1GB"
     folds: Annotated[int, typer.Option(min=2, help="Parts of the rows; each is held out once.")] = 5
@@ -226,7 +226,7 @@ def compare(
         opened = training_rows(train_file, target, as_table=columns, memory=settings.memory, cells=settings)
         y = all_targets(opened)
         found, reason = find_task(y, settings.task)
-        rules, y = replace(settings, task=Task(found)), prepared_target(y, found)
+        rules, y = replace(settings, task=found), prepared_target(y, found)  # type: ignore[arg-type]
         check_rows(opened, y, rules)
         # In memory, so that no method's seconds hold the reading of the file.
         rows = opened.columns(slice(0, len(y))) if isinstance(opened, StoredTable) else all_rows(opened)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 import typer
 
@@ -23,6 +22,7 @@ from gramian.ridge.planning import method_of
 from gramian.ridge.ridge import KernelRidge
 from gramian.tables.small_problem import POWERS
 
+AUTO = "auto"
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 Target = Annotated[str | None, typer.Option(help="Column to predict (CSV and Parquet need it).")]
@@ -39,6 +39,10 @@ ModelFile = Annotated[
 ]
 TrainFile = Annotated[
     Path, typer.Argument(help=".csv, .tsv, .csv.gz, .parquet, .npz, .svmlight, …", show_default=False)
+]
+Task = Annotated[
+    Literal["auto", "regression", "classification"],
+    typer.Option(help="Kind of target; auto decides from its values."),
 ]
 
 
@@ -99,7 +103,7 @@ def taking(kind: type, *left_out: str) -> Callable[[Callable[..., None]], Callab
         shown = [one.replace(kind=KEYWORD) for one in (*own[:place], *options, *own[place + 1 :])]
 
         def called(**given: Any) -> None:
-            settings = kind(**{option.name: _plain(given.pop(option.name)) for option in options})
+            settings = kind(**{option.name: given.pop(option.name) for option in options})
             command(settings=settings, **given)
 
         called.__name__, called.__doc__ = command.__name__, command.__doc__
@@ -111,12 +115,6 @@ def taking(kind: type, *left_out: str) -> Callable[[Callable[..., None]], Callab
     return decorated
 
 
-def _plain(value: object) -> Any:
-    """Return an enum member as its text; other values unchanged."""
-    return value.value if isinstance(value, Enum) else value
-
-
-AUTO = "auto"
 #: Kernel of plain kernel ridge regression if the user names none.
 PLAIN_KERNEL = "rbf"
 #: Kernels from which the table model chooses.
@@ -124,28 +122,11 @@ TABLE_KERNELS = tuple(POWERS)
 PLAIN = "Selects plain kernel ridge regression, for numbers only."
 
 
-class MetricForm(StrEnum):
-    """Form of the metric that a table model may learn."""
-
-    AUTO = "auto"
-    NONE = "none"
-    DIAGONAL = "diagonal"
-    FULL = "full"
-
-
-class Task(StrEnum):
-    """Kind of target."""
-
-    AUTO = "auto"
-    REGRESSION = "regression"
-    CLASSIFICATION = "classification"
-
-
 @dataclass(frozen=True)
 class TrainingOptions(CellOptions):
     """Options of a training; ``verbose`` is not an option but tells whether to show progress bars."""
 
-    task: Annotated[Task, typer.Option(help="Kind of target; auto decides from its values.")] = Task.AUTO
+    task: Task = "auto"
     kernel: Annotated[
         str,
         typer.Option(
@@ -154,8 +135,9 @@ class TrainingOptions(CellOptions):
         ),
     ] = AUTO
     metric: Annotated[
-        MetricForm, typer.Option(help="For tables: form of the distance between rows to learn.")
-    ] = MetricForm.AUTO
+        Literal["auto", "none", "diagonal", "full"],
+        typer.Option(help="For tables: form of the distance between rows to learn."),
+    ] = "auto"
     categorical: Annotated[
         list[str] | None,
         typer.Option(help="For tables: a numeric column that holds category codes; may be repeated."),

@@ -16,7 +16,7 @@ from gramian._typing import Float64Array, IntArray, Rows
 from gramian.compression.rank_sharing import Size
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
-from gramian.landmarks.pivoting import PivotedFactor, rpcholesky_factor
+from gramian.landmarks.picking import PivotedFactor, rpcholesky_factor
 
 #: Largest number of rows of a block whose eigenvalues are all computed. Chosen by hand: half a second.
 DENSE_ROWS = 1200

@@ -299,23 +299,27 @@ def _check_symmetric(block: Array) -> None:
         )
 
 
-def stored_lengthscale(value: float | Sequence[float] | Array) -> float | tuple[float, ...]:
+def stored_lengthscale(
+    value: float | Sequence[float] | Array, name: str = "lengthscale"
+) -> float | tuple[float, ...]:
     """Return a lengthscale as a hashable value: a float, or a tuple with one float per feature."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if not isinstance(value, list | tuple):
-        return positive_number("lengthscale", value)
+        return positive_number(name, value)
     if not value:
-        raise InputError("lengthscale is empty; give a positive number, or one per feature.")
-    return tuple(positive_number(f"lengthscale[{i}]", v) for i, v in enumerate(value))
+        raise InputError(f"{name} is empty; give a positive number, or one per feature.")
+    return tuple(positive_number(f"{name}[{i}]", v) for i, v in enumerate(value))
 
 
-def lengthscale_array(value: float | tuple[float, ...], n_features: int) -> Float64Array:
+def lengthscale_array(
+    value: float | tuple[float, ...], n_features: int, name: str = "lengthscale"
+) -> Float64Array:
     """Return the lengthscales as an array, one or one per feature, checked against the number of features."""
     array = np.atleast_1d(np.asarray(value, np.float64))
     if array.size not in (1, n_features):
         raise InputError(
-            f"lengthscale has {array.size} values, but the rows have {n_features} features. Give one "
+            f"{name} has {array.size} values, but the rows have {n_features} features. Give one "
             "number, or one per feature."
         )
     return array

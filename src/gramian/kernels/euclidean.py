@@ -55,8 +55,8 @@ class EuclideanColumns(Columns):
     ) -> None:
         super().__init__(Z.shape[0], tile_type(Z, dtype))
         self._elementwise = elementwise
-        self._frame = _Frame(np.sqrt(abs(factor)) / lengthscale, float(np.sign(factor)))
-        self._accuracy = _Accuracy(abs(factor), slope, order, self.dtype)
+        scale, sign = np.sqrt(abs(factor)) / lengthscale, float(np.sign(factor))
+        self._frame = _Frame(scale, sign, abs(factor), slope, order, self.dtype)
         self._row_size = max(Z.shape)
         self._Z: Rows = Z if is_thin(Z) else dense(Z)
         self._far = np.zeros(0, np.intp)
@@ -64,7 +64,7 @@ class EuclideanColumns(Columns):
         self._wide: _DenseProduct | None = None
         self._zero: _SparseProduct | None = None
         if sp.issparse(self._Z):
-            self._zero = _SparseProduct(self._Z, self._frame, self._accuracy)
+            self._zero = _SparseProduct(self._Z, self._frame)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 self._prepare(self._Z)
@@ -75,14 +75,14 @@ class EuclideanColumns(Columns):
         centre = _float32_numbers(points.mean(axis=0) if len(points) else np.zeros(n_features))
         b = (points - centre) * self._frame.scale
         norms = squared_norms(b)
-        needy = self._accuracy.needs_float64(norms, n_features)
+        needy = self._frame.needs_float64(norms, n_features)
         if needy.any():
             # Unlike the mean, the median is not dragged away by an outlier.
             centre = _float32_numbers(np.median(points, axis=0))
             b = (points - centre) * self._frame.scale
             norms = squared_norms(b)
-            needy = self._accuracy.needs_float64(norms, n_features)
-        limits = self._accuracy.limits(norms, n_features)
+            needy = self._frame.needs_float64(norms, n_features)
+        limits = self._frame.limits(norms, n_features)
         everything = np.arange(len(b))
         if self.dtype == np.float64:
             self._near = _DenseProduct(b, centre, Z, everything, self._frame, self.dtype, limits)
@@ -99,7 +99,7 @@ class EuclideanColumns(Columns):
     def into(self, X: Rows, out: FloatArray) -> None:
         by_zero = is_thin(X) or sp.issparse(self._Z)
         if by_zero and self._zero is None:
-            self._zero = _SparseProduct(self._Z, self._frame, self._accuracy)
+            self._zero = _SparseProduct(self._Z, self._frame)
         # A distance that overflows is infinite in this dtype, or is recomputed.
         with np.errstate(over="ignore", invalid="ignore"):
             for rows in row_slices(X.shape[0], tile_rows(self._row_size, self.dtype.itemsize)):
@@ -121,16 +121,10 @@ class EuclideanColumns(Columns):
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Scale and sign in whose units a tile is a signed squared distance."""
+    """Scale and sign in whose units a tile is a signed squared distance; rules of its accuracy in these."""
 
     scale: Float64Array
     sign: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Accuracy:
-    """Rules for the entries that a product may compute, for norms in units of the frame."""
-
     factor: float
     slope: float
     order: float
@@ -247,11 +241,11 @@ class _DenseProduct:
 class _SparseProduct:
     """Signed squared distances for sparse X or Z: not centred, and in float64 throughout."""
 
-    def __init__(self, Z: Rows, frame: _Frame, accuracy: _Accuracy) -> None:
+    def __init__(self, Z: Rows, frame: _Frame) -> None:
         self._frame, self._Z = frame, Z
         self._points = scaled_columns(Z, frame.scale)
         self._norms = squared_norms(self._points)
-        self._limits = accuracy.limits(self._norms, Z.shape[1])
+        self._limits = frame.limits(self._norms, Z.shape[1])
         self._limit = float(self._limits.max(initial=0.0))
 
     def into(self, X: Rows, tile: FloatArray) -> None:

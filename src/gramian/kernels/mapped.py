@@ -128,10 +128,7 @@ class Periodic(Mapped):
                 f"kernel={self.kernel!r} is no kernel of a Euclidean distance with one lengthscale. Give for "
                 "example gm.Gaussian(lengthscale=1.0)."
             )
-        try:
-            object.__setattr__(self, "period", stored_lengthscale(self.period))
-        except InputError as error:
-            raise InputError(str(error).replace("lengthscale", "period")) from None
+        object.__setattr__(self, "period", stored_lengthscale(self.period, "period"))
 
     def part(self, X: Rows) -> Float64Array:
         angles = self.angles(dense(X, np.float64))
@@ -139,10 +136,8 @@ class Periodic(Mapped):
 
     def angles(self, X: Array) -> Float64Array:
         """Return 2πx_f/p_f, shape (n, features)."""
-        try:
-            return np.asarray(X * (2.0 * np.pi / lengthscale_array(self.period, X.shape[1])), np.float64)
-        except InputError as error:
-            raise InputError(str(error).replace("lengthscale", "period")) from None
+        scale = 2.0 * np.pi / lengthscale_array(self.period, X.shape[1], "period")
+        return np.asarray(X * scale, np.float64)
 
     def by_period(self, X: Array, gradient: Float64Array) -> Float64Array:
         """Return Σ_i g_i · ∂T(x_i)/∂ln p of each period, for gradients g by T(x_i), shape (n, 2 features)."""

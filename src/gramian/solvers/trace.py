@@ -179,8 +179,8 @@ def lanczos_quadrature(
     else:
         warnings.warn(
             f"The log-determinant's quadrature stopped after {step} steps with an error of about "
-            f"{missing:.2g} left, against a standard error of {_mean_error(each):.2g}. Raise alpha, or memory_budget for a "
-            "better preconditioner.",
+            f"{missing:.2g} left, against a standard error of {_mean_error(each):.2g}. Raise alpha, or "
+            "memory_budget for a better preconditioner.",
             AccuracyWarning,
             stacklevel=user_level(),
         )
