@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
@@ -186,41 +186,31 @@ def for_tables(settings: TrainingOptions, path: Path) -> bool:
 
     Raises ``InputError`` if there are options of both models.
     """
-    plain = next(_plain(settings, path), None)
-    own = next(_table(settings), None)
+    kind = file_format(path)
+    plain_options = (
+        (not kind.columns, f"a file of format {kind.name}"),
+        (settings.gamma is not None, "--gamma"),
+        (settings.alpha is not None, "--alpha"),
+        (settings.approximation != AUTO, "--approximation"),
+        (not settings.standardize, "--no-standardize"),
+        (settings.kernel not in (AUTO, *TABLE_KERNELS), f"--kernel {settings.kernel}"),
+    )
+    table_options = (
+        (settings.metric != AUTO, "--metric"),
+        (settings.categorical, "--categorical"),
+        (settings.groups is not None, "--groups"),
+        (settings.time is not None, "--time"),
+        (settings.time_limit is not None, "--time-limit"),
+    )
+    plain, own = (
+        next((name for used, name in each if used), None) for each in (plain_options, table_options)
+    )
     if plain is not None and own is not None:
         raise InputError(
             f"{own} belongs to the table model, but {plain} selects plain kernel ridge regression. Leave out "
             "one of them."
         )
     return plain is None
-
-
-def _plain(settings: TrainingOptions, path: Path) -> Iterator[str]:
-    if not file_format(path).columns:
-        yield f"a file of format {file_format(path).name}"
-    if settings.gamma is not None:
-        yield "--gamma"
-    if settings.alpha is not None:
-        yield "--alpha"
-    if settings.approximation != AUTO:
-        yield "--approximation"
-    if not settings.standardize:
-        yield "--no-standardize"
-    if settings.kernel not in (AUTO, *TABLE_KERNELS):
-        yield f"--kernel {settings.kernel}"
-
-
-def _table(settings: TrainingOptions) -> Iterator[str]:
-    if settings.metric != AUTO:
-        yield "--metric"
-    if settings.categorical:
-        yield "--categorical"
-    for name, value in (("groups", settings.groups), ("time", settings.time)):
-        if value is not None:
-            yield f"--{name}"
-    if settings.time_limit is not None:
-        yield "--time-limit"
 
 
 def check_settings(settings: TrainingOptions, path: Path) -> tuple[TrainingOptions, bool]:

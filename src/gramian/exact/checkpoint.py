@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gramian._checkpoint import read_state, write_state
+from gramian._files import read_state, write_state
 from gramian._typing import Float64Array
 from gramian.data.fingerprint import content
 from gramian.exact.system import ExactSystem

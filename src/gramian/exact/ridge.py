@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from gramian._numerics import expansion_error, expansion_tolerance
+from gramian._numerics import EXPANSION_TOLERANCE, expansion_error
 from gramian._typing import Float64Array, Rows
 from gramian.compression.plan import Plan
 from gramian.engine import Engine
@@ -93,5 +93,5 @@ def served_dtype(
     """Return the dtype of a prediction's tiles: ``dtype``, or float64 if its rounding would show."""
     largest = float(np.mean(kernel.diagonal(rows[: min(1024, rows.shape[0])])))
     error = largest * expansion_error(1.0, dtype) * np.linalg.norm(value, axis=0)
-    allowed = expansion_tolerance() * np.sqrt(np.mean(np.square(targets), axis=0))
+    allowed = EXPANSION_TOLERANCE * np.sqrt(np.mean(np.square(targets), axis=0))
     return np.dtype(dtype if (error <= allowed).all() else np.float64)

@@ -20,8 +20,7 @@ from gramian.exact.preconditioner import Compressed, RootAndBlocks, root_and_blo
 from gramian.exact.sketch import block_rows, sketch_and_project
 from gramian.exact.system import ExactSystem
 from gramian.operators.kernel import working_bytes
-from gramian.solvers.krylov import Progress, conjugate_gradient
-from gramian.solvers.minres import minimal_residual
+from gramian.solvers.krylov import Progress, conjugate_gradient, minimal_residual
 from gramian.solvers.solution import Solution, Status
 
 #: Up to this many rows a Cholesky factor is used, because it takes no noticeable time. Chosen by hand.

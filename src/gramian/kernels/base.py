@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from gramian._checks import positive_number, refuse_masked
-from gramian._numerics import stored_tolerance
+from gramian._numerics import STORED_TOLERANCE
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.values import as_array
@@ -282,7 +282,7 @@ def _check_symmetric(block: Array) -> None:
     values = np.asarray(block, np.float64)
     with np.errstate(invalid="ignore"):
         gaps = np.abs(values - values.T)
-        bad = gaps > stored_tolerance() * np.abs(values).max(initial=0.0)
+        bad = gaps > STORED_TOLERANCE * np.abs(values).max(initial=0.0)
     if bad.any():
         i, j = np.unravel_index(int(np.where(bad, gaps, 0.0).argmax()), gaps.shape)
         raise InputError(
@@ -290,7 +290,7 @@ def _check_symmetric(block: Array) -> None:
             f"{values[j, i]:.6g} for two rows of X. Return (f(X, Z) + f(Z, X).T)/2 if you mean that."
         )
     size, diagonal = float(np.abs(values).max(initial=0.0)), values.diagonal()
-    low = stored_tolerance() * size
+    low = STORED_TOLERANCE * size
     if len(diagonal) and (diagonal.min() < -low or diagonal.max() <= low < size):
         raise InputError(
             f"the kernel function gives {diagonal.min():.6g} for k(x, x), beside values of size {size:.6g} "

@@ -10,11 +10,11 @@ from numpy.typing import DTypeLike
 from scipy.special import binom
 
 from gramian._checks import positive_number
-from gramian._typing import Float64Array, FloatArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, as_rows
 from gramian.kernels.columns import Columns, DotColumns, leave, squared_norms
-from gramian.kernels.families import Family, Map
+from gramian.kernels.families import Family
 
 #: Up to this degree repeated multiplication is faster than ``np.power``. Chosen by hand.
 MULTIPLIED_DEGREE = 8
@@ -46,9 +46,8 @@ class Linear(DotKernel):
     names = ("linear",)
     gamma_rule = None
 
-    @property
-    def product_slope(self) -> Map:
-        return np.ones_like
+    def product_slope(self, p: Float64Array) -> Array:
+        return np.ones_like(p)
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,8 @@ class Polynomial(DotKernel):
         for _ in range(self.degree - 1):
             t *= base
 
-    @property
-    def product_slope(self) -> Map:
-        return lambda p: self.degree * (p + self.offset) ** (self.degree - 1)
+    def product_slope(self, p: Float64Array) -> Array:
+        return self.degree * (p + self.offset) ** (self.degree - 1)
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,11 @@ class PoweredExponential(Stationary):
         return _norms(Z, dtype, self._scales(Z), self.p, self.q, self._map_tile)
 
     @property
-    def radial_slope(self) -> Map | None:
+    def radial_slope(self) -> Map | None:  # type: ignore[override]
         return self._slope if self.p == 2.0 else None
 
     @property
-    def norm_power(self) -> float | None:
+    def norm_power(self) -> float | None:  # type: ignore[override]
         return None if self.p == 2.0 else self.p
 
     def _slope(self, t: Float64Array) -> Float64Array:

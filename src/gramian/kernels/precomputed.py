@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from gramian._numerics import stored_tolerance
+from gramian._numerics import STORED_TOLERANCE
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError
@@ -229,7 +229,7 @@ def check_kernel_matrix(values: Rows) -> None:
     diagonal = StoredMatrix(values, symmetric=True).diagonal(np.arange(n)).astype(np.float64)
     size, apart, where, pair = _asymmetry(values)
     size = max(size, float(np.abs(diagonal).max()))
-    if apart > stored_tolerance() * size:
+    if apart > STORED_TOLERANCE * size:
         i, j = where
         raise InputError(
             f"X is not symmetric: X[{i}, {j}] is {pair[0]:.6g} and X[{j}, {i}] is {pair[1]:.6g}, the largest "
@@ -237,11 +237,11 @@ def check_kernel_matrix(values: Rows) -> None:
             "is K(X, X), rows and columns in the same order. Pass (K + K.T)/2 if you mean that."
         )
     least = int(diagonal.argmin())
-    if diagonal[least] < -stored_tolerance() * size:
+    if diagonal[least] < -STORED_TOLERANCE * size:
         raise InputError(
             f"X[{least}, {least}] is {diagonal[least]:.6g}, but k(x, x) cannot be negative. {CURE}."
         )
-    if size > 0.0 and float(diagonal.max()) <= stored_tolerance() * size:
+    if size > 0.0 and float(diagonal.max()) <= STORED_TOLERANCE * size:
         raise InputError(
             "the diagonal of X is zero, as in a matrix of distances. Pass kernel values, such as "
             "np.exp(-gamma * X**2) of Euclidean distances."

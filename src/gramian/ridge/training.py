@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian._checkpoint import checkpoint_folder
+from gramian._files import checkpoint_folder
 from gramian._random import as_generator
 from gramian.compression.checkpoint import SumsCheckpoint
 from gramian.compression.training import train_ridge
