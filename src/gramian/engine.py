@@ -111,8 +111,7 @@ class Engine:
     def run(self, function: Callable[[Task], object], tasks: Iterable[Task]) -> None:
         """Run tasks for their side effects; no two of them may write to the same memory."""
         with self.results(function, tasks) as found:
-            for _ in found:
-                pass
+            deque(found, maxlen=0)
 
 
 def _serially(function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:

@@ -20,9 +20,15 @@ from gramian.compression.plan import make_plan
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import Forest, NodeSums
-from gramian.solvers.losses import Hinge, Logistic, Softmax, SquaredEpsilonInsensitive, SquaredHinge
+from gramian.solvers.losses import (
+    Hinge,
+    Logistic,
+    Softmax,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    platt_sigmoid,
+)
 from gramian.solvers.newton_system import ActiveRows, Curvature, nested_factor
-from gramian.solvers.platt import platt_sigmoid
 from gramian.svm.classifier import KernelSVC
 from gramian.svm.logistic import KernelLogisticRegression
 from gramian.svm.newton_training import NewtonSettings, NewtonTraining

@@ -12,7 +12,6 @@ from gramian._files import read_state, write_state
 from gramian._typing import Float64Array
 from gramian.data.fingerprint import content
 from gramian.exact.system import ExactSystem
-from gramian.solvers.krylov import Progress
 from gramian.solvers.solution import Solution, Status
 
 #: Seconds between two saves. Chosen by hand.
@@ -39,7 +38,7 @@ class Checkpoint:
         stored = read_state(self.path, self._identity)
         return None if stored is None else np.asarray(stored["value"], np.float64)
 
-    def watch(self, state: Progress) -> None:
+    def watch(self, state: Solution) -> None:
         """Keep the state, and save it if the last save is some time ago."""
         if not np.isfinite(state.value).all():
             return

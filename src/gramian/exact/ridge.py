@@ -19,7 +19,6 @@ from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import SolveSettings, Stage, solve_exact
 from gramian.exact.system import ExactSystem
 from gramian.kernels.base import Kernel
-from gramian.solvers.krylov import Progress
 from gramian.solvers.solution import Solution
 
 
@@ -43,7 +42,7 @@ def train_exact(
     intercept: bool,
     engine: Engine,
     rng: np.random.Generator,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Solution], None] | None = None,
 ) -> ExactRidge:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over all f of the kernel's space.
 

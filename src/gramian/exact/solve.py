@@ -20,7 +20,7 @@ from gramian.exact.preconditioner import Compressed, RootAndBlocks, root_and_blo
 from gramian.exact.sketch import block_rows, sketch_and_project
 from gramian.exact.system import ExactSystem
 from gramian.operators.kernel import working_bytes
-from gramian.solvers.krylov import Progress, conjugate_gradient, minimal_residual
+from gramian.solvers.krylov import conjugate_gradient, minimal_residual
 from gramian.solvers.solution import Solution, Status
 
 #: Up to this many rows a Cholesky factor is used, because it takes no noticeable time. Chosen by hand.
@@ -77,7 +77,7 @@ def solve_exact(
     settings: SolveSettings,
     *,
     rng: np.random.Generator,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Solution], None] | None = None,
 ) -> tuple[Solution, list[Stage]]:
     r"""Solve (K + D) a = y for y (n, p) to ‖y − (K + D) a‖ ≤ tol ‖y‖ in every column; return the stages too.
 
@@ -100,7 +100,7 @@ def solve_exact(
         return _solve_system(system, right, settings, rng, None, progress)
     checkpoint = Checkpoint(settings.checkpoint, system, right)
 
-    def watched(state: Progress) -> None:
+    def watched(state: Solution) -> None:
         checkpoint.watch(state)
         if progress is not None:
             progress(state)
@@ -120,7 +120,7 @@ def _solve_system(
     settings: SolveSettings,
     rng: np.random.Generator,
     start: Float64Array | None,
-    progress: Callable[[Progress], None] | None,
+    progress: Callable[[Solution], None] | None,
 ) -> tuple[Solution, list[Stage]]:
     solver = settings.solver
     begin, name, block = time.perf_counter(), solver, 0
@@ -183,7 +183,7 @@ class _Staged:
         right: Float64Array,
         settings: SolveSettings,
         rng: np.random.Generator,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[Solution], None] | None,
     ) -> None:
         self._system, self._right, self._settings = system, right, settings
         self._rng, self._progress = rng, progress
@@ -264,7 +264,7 @@ class _Staged:
         residuals: list[float] = []
         verdict = "go on"
 
-        def watch(state: Progress) -> bool:
+        def watch(state: Solution) -> bool:
             nonlocal verdict
             residuals.append(state.residual)
             if self._progress is not None:

@@ -25,7 +25,7 @@ from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_
 from gramian.ridge.model import KernelModel
 from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_exact, plan_sums
-from gramian.solvers.krylov import Progress
+from gramian.solvers.solution import Solution
 
 
 def ridge_input(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Input:
@@ -97,7 +97,7 @@ def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Ex
     began = time.perf_counter()
     done = parameters.setup.phases("exact", unit="steps")
 
-    def progress(state: Progress) -> None:
+    def progress(state: Solution) -> None:
         done(1, f"residual {state.residual:.1e}")
 
     fit = train_exact(

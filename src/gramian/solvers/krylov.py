@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
@@ -32,15 +31,6 @@ CLAIM = 0.9
 Multiply = Callable[[Float64Array], Float64Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """State of an iteration, for progress bars and checkpoints."""
-
-    value: Float64Array  #: x so far, (m, p)
-    iterations: int
-    residual: float  #: largest ‖r‖/‖b‖ according to the recursion
-
-
 def conjugate_gradient(
     multiply: Multiply,
     right: Float64Array,
@@ -51,7 +41,7 @@ def conjugate_gradient(
     tol: float,
     max_iterations: int,
     time_limit: float | None = None,
-    progress: Callable[[Progress], bool | None] | None = None,
+    progress: Callable[[Solution], bool | None] | None = None,
 ) -> Solution:
     r"""Solve A x = b for a symmetric positive definite A known by its products.
 
@@ -86,8 +76,8 @@ def conjugate_gradient(
     time_limit : float, optional
         Seconds, after which no further iteration is begun.
     progress : callable, optional
-        Called after every iteration. If it returns True the iteration stops with status ``PAUSED`` and
-        without a warning.
+        Called after every iteration with x so far and the residual of the recursion. If it returns True the
+        iteration stops with status ``PAUSED`` and without a warning.
 
     Returns
     -------
@@ -126,7 +116,7 @@ def conjugate_gradient(
             iterations += 1
             if progress is not None:
                 x[:, live] = run.x * scale[live]
-                if progress(Progress(x.reshape(b.shape), iterations, run.claimed)):
+                if progress(Solution(x.reshape(b.shape), Status.PAUSED, iterations, run.claimed)):
                     run.stop(Status.PAUSED)
     x[:, live] = run.x * scale[live]
     x = x.reshape(b.shape)

@@ -26,8 +26,7 @@ from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.selection.automatic import is_auto
 from gramian.selection.penalties import fold_numbers
-from gramian.solvers.losses import Hinge, Loss, SquaredHinge
-from gramian.solvers.platt import platt_sigmoid
+from gramian.solvers.losses import Hinge, Loss, SquaredHinge, platt_sigmoid
 from gramian.svm.choosing import CHOSEN, fit_newton
 from gramian.svm.newton import NewtonFit, NewtonParameters, Problem, newton_evidence, plan_newton
 
