@@ -88,17 +88,12 @@ def check_replaceable(path: Path) -> tuple[Path, os.stat_result | None]:
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     if not target.parent.is_dir():
         raise InputError(f"Cannot write {path}: the folder {target.parent} does not exist. Create it first.")
-    return target, _existing(path, target)
-
-
-def _existing(path: Path, target: Path) -> os.stat_result | None:
-    """Return the ``stat`` of the file that will be replaced; None if there is none."""
     try:
         old = target.lstat()
     except FileNotFoundError:
-        return None
+        return target, None
     if stat.S_ISREG(old.st_mode):
-        return old
+        return target, old
     if stat.S_ISDIR(old.st_mode):
         raise InputError(f"Cannot write {path}: it is a folder. Pass the path of a file.")
     what = next((name for is_one, name in _SPECIAL if is_one(old.st_mode)), "a link that leads to itself")
@@ -181,7 +176,11 @@ def checkpoint_folder(folder: Path) -> Path:
     """Return the folder, created if it is missing; raise if it cannot be created."""
     if folder.is_file():
         raise InputError(f"checkpoint={str(folder)!r} is a file. Pass the path of a folder.")
-    check_parent(folder)
+    barrier = next((part for part in folder.parents if part.exists() and not part.is_dir()), None)
+    if barrier is not None:
+        raise InputError(f"checkpoint={str(folder)!r}: {barrier} is a file, not a folder. Pass another path.")
+    if not folder.parent.is_dir():
+        raise InputError(f"checkpoint={str(folder)!r}: the folder {folder.parent} does not exist. Create it.")
     try:
         folder.mkdir(exist_ok=True)
     except (OSError, ValueError) as error:
@@ -190,12 +189,3 @@ def checkpoint_folder(folder: Path) -> Path:
             "you may write to."
         ) from None
     return folder
-
-
-def check_parent(path: Path) -> None:
-    """Raise if the parent folder of a checkpoint is missing, or if a part of its path is a file."""
-    barrier = next((part for part in path.parents if part.exists() and not part.is_dir()), None)
-    if barrier is not None:
-        raise InputError(f"checkpoint={str(path)!r}: {barrier} is a file, not a folder. Pass another path.")
-    if not path.parent.is_dir():
-        raise InputError(f"checkpoint={str(path)!r}: the folder {path.parent} does not exist. Create it.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -180,11 +181,20 @@ def _float32_numbers(centre: Float64Array) -> Float64Array:
     return np.clip(centre, -largest, largest).astype(np.float32).astype(np.float64)
 
 
-def _distances(X: Array, Z: Array, scale: Float64Array) -> Float64Array:
-    """Return squared distances from differences of the given points, accurate to the last digits."""
-    if scale.size == 1:
-        return cdist(X, Z, "euclidean") ** 2 * scale**2
-    return cdist(X, Z, "seuclidean", V=scale**-2.0) ** 2
+def _exact(
+    scale: Float64Array, X: Rows, Z: Rows, numbers: IntArray, rows: IntArray, columns: IntArray
+) -> Float64Array:
+    """Return squared distances from differences of rows and numbered points, accurate to the last digits."""
+    exact = np.empty((len(rows), len(columns)))
+    for i in row_slices(len(rows), MIN_ROWS):
+        part = dense(X[rows[i]], np.float64)
+        for j in row_slices(len(columns), MIN_ROWS):
+            points = dense(Z[numbers[columns[j]]], np.float64)
+            if scale.size == 1:
+                exact[i, j] = cdist(part, points, "euclidean") ** 2 * scale**2
+            else:
+                exact[i, j] = cdist(part, points, "seuclidean", V=scale**-2.0) ** 2
+    return exact
 
 
 class _DenseProduct:
@@ -215,7 +225,8 @@ class _DenseProduct:
 
     def into(self, X: Array, tile: FloatArray) -> None:
         np.matmul(self._augmented(X), self._factor, out=tile)
-        _settle(tile, self._frame.sign, self._limits, self._limit, lambda i, j: self._exact(X, i, j))
+        exact = partial(_exact, self._frame.scale, X, self._points, self._columns)
+        _settle(tile, self._frame.sign, self._limits, self._limit, exact)
 
     def _augmented(self, X: Array) -> FloatArray:
         n, d = X.shape
@@ -232,10 +243,6 @@ class _DenseProduct:
         a[:, 1:-1] = body
         a[:, -1] = 1.0
         return a
-
-    def _exact(self, X: Array, rows: IntArray, columns: IntArray) -> Float64Array:
-        Z = self._points[self._columns[columns]].astype(np.float64)
-        return _distances(X[rows].astype(np.float64), Z, self._frame.scale)
 
 
 class _SparseProduct:
@@ -254,14 +261,6 @@ class _SparseProduct:
         square *= -2.0
         square += squared_norms(a)[:, None]
         square += self._norms
-        _settle(square, 1.0, self._limits, self._limit, lambda i, j: self._exact(X, i, j))
+        exact = partial(_exact, self._frame.scale, X, self._Z, np.arange(self._Z.shape[0]))
+        _settle(square, 1.0, self._limits, self._limit, exact)
         np.multiply(square, self._frame.sign, out=tile, casting="same_kind")
-
-    def _exact(self, X: Rows, rows: IntArray, columns: IntArray) -> Float64Array:
-        exact = np.empty((len(rows), len(columns)))
-        for i in row_slices(len(rows), MIN_ROWS):
-            part = dense(X[rows[i]], np.float64)
-            for j in row_slices(len(columns), MIN_ROWS):
-                Z = dense(self._Z[columns[j]], np.float64)
-                exact[i, j] = _distances(part, Z, self._frame.scale)
-        return exact

@@ -94,7 +94,9 @@ def rpcholesky_factor(
     # Columns are written and multiplied in blocks; with one row per direction a block is contiguous.
     before = np.zeros((0, n)) if after is None else after.factor
     if given is not None:
-        before = _projected(kernel, rows, given, n_jobs)
+        gram = kernel(given, dtype=np.float64, n_jobs=n_jobs)
+        white = whiten(0.5 * (gram + gram.T), len(gram), rank_cutoff(np.float64))
+        before = white.vectors.T @ kernel(given, rows, dtype=np.float64, n_jobs=n_jobs)
     start = len(before)
     factor = np.empty((start + count, n))
     factor[:start] = before
@@ -127,13 +129,6 @@ def rpcholesky_factor(
 def proposed_rows(count: int) -> int:
     """Return the number of rows that a round of :func:`rpcholesky_factor` draws."""
     return int(np.clip(PROPOSED_SHARE * count, 1, MOST_PROPOSED))
-
-
-def _projected(kernel: Kernel, rows: Rows, given: Rows, n_jobs: int) -> Float64Array:
-    """Return the factor F of given points Z: Vᵀ k(Z, rows), with V whitening k(Z, Z)."""
-    gram = kernel(given, dtype=np.float64, n_jobs=n_jobs)
-    white = whiten(0.5 * (gram + gram.T), len(gram), rank_cutoff(np.float64))
-    return white.vectors.T @ kernel(given, rows, dtype=np.float64, n_jobs=n_jobs)
 
 
 def _accepted(block: Float64Array, rng: np.random.Generator, floor: float) -> tuple[IntArray, Float64Array]:

@@ -1,4 +1,4 @@
-r"""Losses of decision values with their first and second derivatives, and Platt's probabilities of the values.
+r"""Losses of decision values with their first and second derivatives, and Platt's probabilities of these.
 
 A loss takes targets y and decision values f of shape (rows, outputs) and knows nothing about kernels. Losses
 with a kink are built on the positive part u₊ = max(0, u), where u = 1 − y f for classification and
