@@ -88,12 +88,17 @@ def check_replaceable(path: Path) -> tuple[Path, os.stat_result | None]:
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     if not target.parent.is_dir():
         raise InputError(f"Cannot write {path}: the folder {target.parent} does not exist. Create it first.")
+    return target, _existing(path, target)
+
+
+def _existing(path: Path, target: Path) -> os.stat_result | None:
+    """Return the ``stat`` of the file that will be replaced; None if there is none."""
     try:
         old = target.lstat()
     except FileNotFoundError:
-        return target, None
+        return None
     if stat.S_ISREG(old.st_mode):
-        return target, old
+        return old
     if stat.S_ISDIR(old.st_mode):
         raise InputError(f"Cannot write {path}: it is a folder. Pass the path of a file.")
     what = next((name for is_one, name in _SPECIAL if is_one(old.st_mode)), "a link that leads to itself")
