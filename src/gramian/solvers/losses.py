@@ -118,7 +118,7 @@ class Hinge(Proximal):
     first_anchor: ClassVar[float] = 0.5
 
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
-        center = _anchor(self, anchor)
+        center = self.first_anchor if anchor is None else anchor
         u = 1.0 - y * f
         z = center + u / self.rho
         a = np.clip(z, 0.0, 1.0)
@@ -196,7 +196,7 @@ class EpsilonInsensitive(Proximal):
     first_anchor: ClassVar[float] = 0.0
 
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
-        center = _anchor(self, anchor)
+        center = self.first_anchor if anchor is None else anchor
         r, size = f - y, self._size(y, f, center)
         a = self.dual(y, f, center)
         value = a * r - self.epsilon * np.abs(a) - 0.5 * self.rho * (a - center) ** 2
@@ -211,10 +211,6 @@ class EpsilonInsensitive(Proximal):
 
     def _size(self, y: Float64Array, f: Float64Array, center: Float64Array | float) -> Float64Array:
         return np.abs(center + (f - y) / self.rho) - self.epsilon / self.rho
-
-
-def _anchor(loss: Proximal, anchor: Float64Array | None) -> Float64Array | float:
-    return loss.first_anchor if anchor is None else anchor
 
 
 def platt_sigmoid(

@@ -191,24 +191,6 @@ class _Drained(Sequence[NodeSums]):
         return self._left.pop(node)
 
 
-def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
-    """Return a function that factors FᵀHF + alpha·I by elimination."""
-
-    def factored(curvature: Curvature) -> Factor:
-        if curvature.rows is not None:
-            return _factor_of_rows(curvature.rows, alpha)
-        factor = ArrowheadFactor(forest, _Drained(curvature.sums), alpha, engine)
-        cuts = np.cumsum(forest.ranks)[:-1]
-
-        def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
-            beta = np.concatenate(factor.solve(np.split(right, cuts)))
-            return beta, beta
-
-        return solve
-
-    return factored
-
-
 def _factor_of_rows(rows: ActiveRows, alpha: float) -> Factor:
     """Return a solver of (SᵀS + alpha·I) x = r by (S Sᵀ + alpha·I)⁻¹, for S with fewer rows than columns.
 
@@ -236,14 +218,33 @@ def _factor_of_rows(rows: ActiveRows, alpha: float) -> Factor:
     return solve
 
 
-def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
-    r"""Return a function that factors A C + alpha·I for A = WᵀHW = TᵀT, to solve for v and β = C v.
+def factored_by(
+    forest: Forest, core: CoupledCore | None, alpha: float, engine: Engine
+) -> Callable[[Curvature], Factor]:
+    r"""Return a function that factors the Newton systems of nested bases, or of a core where there is one.
 
-    v = (r − Tᵀ (T C Tᵀ + alpha·I)⁻¹ T C r)/alpha (Woodbury) holds for every r, also outside the range of A:
-    slopes may be nonzero on rows without curvature.
+    For nested bases FᵀHF + alpha·I is eliminated. With a core C it factors A C + alpha·I for A = WᵀHW = TᵀT,
+    to solve for v and β = C v:
+
+        v = (r − Tᵀ (T C Tᵀ + alpha·I)⁻¹ T C r)/alpha (Woodbury)
+
+    holds for every r, also outside the range of A: slopes may be nonzero on rows without curvature.
     """
 
-    def factored(curvature: Curvature) -> Factor:
+    def eliminated(curvature: Curvature) -> Factor:
+        if curvature.rows is not None:
+            return _factor_of_rows(curvature.rows, alpha)
+        factor = ArrowheadFactor(forest, _Drained(curvature.sums), alpha, engine)
+        cuts = np.cumsum(forest.ranks)[:-1]
+
+        def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
+            beta = np.concatenate(factor.solve(np.split(right, cuts)))
+            return beta, beta
+
+        return solve
+
+    def coupled(curvature: Curvature) -> Factor:
+        assert core is not None
         sums = _Drained(curvature.sums)
         system = CoupledSystem(
             [gram_factor(sums[node].gram)[0] for node in range(len(sums))], core, engine=engine
@@ -257,16 +258,7 @@ def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[
 
         return solve
 
-    return factored
-
-
-def factored_by(
-    forest: Forest, core: CoupledCore | None, alpha: float, engine: Engine
-) -> Callable[[Curvature], Factor]:
-    """Return a function that factors the Newton systems of nested bases, or of a core where there is one."""
-    if core is None:
-        return nested_factor(forest, alpha, engine)
-    return coupled_factor(core, alpha, engine)
+    return eliminated if core is None else coupled
 
 
 class Bordered:
