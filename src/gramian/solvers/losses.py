@@ -119,13 +119,11 @@ class Hinge(Proximal):
 
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
         center = self.first_anchor if anchor is None else anchor
-        u = 1.0 - y * f
-        z = center + u / self.rho
-        a = np.clip(z, 0.0, 1.0)
+        u, a = 1.0 - y * f, self.dual(y, f, center)
         value = a * u - 0.5 * self.rho * (a - center) ** 2
-        return LossTerms(value, -y * a, ((z > 0.0) & (z < 1.0)) / self.rho)
+        return LossTerms(value, -y * a, ((a > 0.0) & (a < 1.0)) / self.rho)
 
-    def dual(self, y: Float64Array, f: Float64Array, anchor: Float64Array) -> Float64Array:
+    def dual(self, y: Float64Array, f: Float64Array, anchor: Float64Array | float) -> Float64Array:
         return np.clip(anchor + (1.0 - y * f) / self.rho, 0.0, 1.0)
 
     def gap(self, y: Float64Array, f: Float64Array, dual: Float64Array) -> Float64Array:
@@ -197,20 +195,18 @@ class EpsilonInsensitive(Proximal):
 
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> LossTerms:
         center = self.first_anchor if anchor is None else anchor
-        r, size = f - y, self._size(y, f, center)
-        a = self.dual(y, f, center)
-        value = a * r - self.epsilon * np.abs(a) - 0.5 * self.rho * (a - center) ** 2
+        r, a = f - y, self.dual(y, f, center)
+        size = np.abs(a)
+        value = a * r - self.epsilon * size - 0.5 * self.rho * (a - center) ** 2
         return LossTerms(value, a, ((size > 0.0) & (size < 1.0)) / self.rho)
 
     def dual(self, y: Float64Array, f: Float64Array, anchor: Float64Array | float) -> Float64Array:
-        return np.copysign(np.clip(self._size(y, f, anchor), 0.0, 1.0), anchor + (f - y) / self.rho)
+        z = anchor + (f - y) / self.rho
+        return np.copysign(np.clip(np.abs(z) - self.epsilon / self.rho, 0.0, 1.0), z)
 
     def gap(self, y: Float64Array, f: Float64Array, dual: Float64Array) -> Float64Array:
         r = f - y
         return np.maximum(np.abs(r) - self.epsilon, 0.0) - dual * r + self.epsilon * np.abs(dual)
-
-    def _size(self, y: Float64Array, f: Float64Array, center: Float64Array | float) -> Float64Array:
-        return np.abs(center + (f - y) / self.rho) - self.epsilon / self.rho
 
 
 def platt_sigmoid(
