@@ -65,7 +65,7 @@ class PoweredExponential(Stationary):
         object.__setattr__(self, "q", q)
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        return _norms(Z, dtype, self._scales(Z), self.p, self.q, self._map_tile)
+        return _norms(Z, dtype, self._scales(Z), self.p, self.q, self.map_tile)
 
     @property
     def radial_slope(self) -> Map | None:  # type: ignore[override]
@@ -87,9 +87,9 @@ class PoweredExponential(Stationary):
         """Write k into ``out`` from :func:`powered_distances`, where ℓ is one number."""
         power = 2.0 if self.p == 2.0 else 1.0
         np.multiply(distances, float(self._scales(distances).item()) ** -power, out=out)
-        self._map_tile(out)
+        self.map_tile(out)
 
-    def _map_tile(self, t: FloatArray) -> None:
+    def map_tile(self, t: FloatArray) -> None:
         exp_of_power(t, 0.5 * self.q if self.p == 2.0 else self.q)
 
 
