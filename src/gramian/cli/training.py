@@ -97,7 +97,9 @@ def _has_width(kernel: str) -> bool:
 
 def _parameter(model: KernelRidge | KernelRidgeClassifier, name: str) -> float | None:
     """Return the gamma or the alpha that a fitted model has, given or chosen."""
-    return model.kernel_.gamma if name == "gamma" else float(getattr(model, "alpha_", model.alpha))
+    return (
+        model.kernel_.gamma if name == "gamma" else float(np.asarray(getattr(model, "alpha_", model.alpha)))
+    )
 
 
 def _scaler(seen: Moments, names: tuple[str, ...] | None) -> StandardScaler:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.special as special
@@ -39,9 +39,9 @@ class Family(Kernel):
     #: Whether k decreases with ‖(x − z)/ℓ‖₂, or with a larger norm.
     decreasing: ClassVar[bool] = False
     #: dk/d(r²) as a function of r² = ‖(x − z)/ℓ‖₂², 0 where it is infinite at r = 0; None if unknown.
-    radial_slope: ClassVar[Map | None] = None
+    radial_slope: ClassVar[Any] = None
     #: dk/dp as a function of p = x·z/ℓ²; None if unknown.
-    product_slope: ClassVar[Map | None] = None
+    product_slope: ClassVar[Any] = None
     #: p of a kernel exp(−‖(x − z)/ℓ‖_p^q) with p other than 2; None for other kernels.
     norm_power: ClassVar[float | None] = None
 
@@ -67,7 +67,7 @@ class Family(Kernel):
         if self.gamma_rule is None or isinstance(self.lengthscale, tuple):
             return None
         factor, power = self.gamma_rule
-        return 1.0 / (factor * self.lengthscale**power)
+        return float(1.0 / (factor * self.lengthscale**power))
 
     @property
     def has_gradient(self) -> bool:
@@ -82,7 +82,7 @@ class Stationary(Family):
     #: Whether the spectral measure is known: w = √s·g/ℓ with g standard normal and s from ``mixing``.
     has_measure: ClassVar[bool] = False
     #: Quantile function of s in w = √s·g/ℓ; None if s is always 1.
-    mixing: ClassVar[Map | None] = None
+    mixing: ClassVar[Any] = None
 
     @property
     def one_bandwidth(self) -> bool:

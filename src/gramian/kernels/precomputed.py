@@ -194,7 +194,9 @@ Bound = TypeVar("Bound", bound=Any)
 
 def bound(model: Bound, source: object) -> Bound:
     """Return a fitted map or predictor for these rows: with their values, where they are precomputed."""
-    return model.on(Precomputed(source.matrix)) if isinstance(source, StoredRows) else model
+    if isinstance(source, StoredRows):
+        model = model.on(Precomputed(source.matrix))
+    return model
 
 
 def released(model: Bound, kernel: Kernel) -> tuple[Bound, Kernel]:
