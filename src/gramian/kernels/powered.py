@@ -68,7 +68,7 @@ class PoweredExponential(Stationary):
         return _norms(Z, dtype, self._scales(Z), self.p, self.q, self.map_tile)
 
     @property
-    def radial_slope(self) -> Map | None:  # type: ignore[override]
+    def radial_slope(self) -> Map | None:
         return self._slope if self.p == 2.0 else None
 
     @property
