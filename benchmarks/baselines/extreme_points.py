@@ -12,7 +12,7 @@ import scipy.linalg as la
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from gramian._numerics import stored_tolerance, unit_roundoff
+from gramian._numerics import STORED_TOLERANCE, unit_roundoff
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.engine import Engine
@@ -186,7 +186,7 @@ def _residuals(gram: Float64Array) -> Float64Array:
 
     It is the distance to their span, which is smaller; δ bounds the inverse if points nearly repeat.
     """
-    jitter = stored_tolerance() ** 2
+    jitter = STORED_TOLERANCE**2
     shifted = gram.copy()
     shifted.flat[:: len(gram) + 1] += jitter
     inverse, _ = la.lapack.dpotri(la.cholesky(shifted, lower=True, check_finite=False), lower=1)

@@ -22,7 +22,7 @@ from gramian._typing import Array, RandomState
 from gramian.approximations.multiresolution import MultiResolution
 from gramian.exceptions import InputError
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
-from gramian.kernels.spec import kernel_from_spec
+from gramian.kernels.resolve import kernel_from_spec
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 REGRESSION, CLASSIFICATION = "regression", "classification"

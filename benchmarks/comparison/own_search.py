@@ -19,7 +19,7 @@ from gramian._typing import Array
 from gramian.data.source import as_source
 from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
 from gramian.kernels import Kernel
-from gramian.kernels.spec import kernel_to_spec
+from gramian.kernels.resolve import kernel_to_spec
 from gramian.ridge.planning import RidgeParameters
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.ridge.training import fit_by_alpha

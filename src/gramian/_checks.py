@@ -87,17 +87,15 @@ def not_negative(name: str, value: object) -> float:
     return float(value)
 
 
-def whole_number(name: str, value: object, least: int) -> int:
-    """Return an integer of at least ``least`` or raise with the parameter's name."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
-        raise InputError(f"{name}={quoted(value)} must be a whole number of at least {least}.")
-    return int(value)
-
-
-def any_whole_number(name: str, value: object) -> int:
-    """Return an integer or raise with the parameter's name."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InputError(f"{name}={quoted(value)} must be a whole number.")
+def whole_number(name: str, value: object, least: int | None = None) -> int:
+    """Return an integer, of at least ``least`` if that is given, or raise with the parameter's name."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, numbers.Integral)
+        or (least is not None and int(value) < least)
+    ):
+        bound = "" if least is None else f" of at least {least}"
+        raise InputError(f"{name}={quoted(value)} must be a whole number{bound}.")
     return int(value)
 
 

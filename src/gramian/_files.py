@@ -1,17 +1,24 @@
-"""Atomic writing of files: a file is complete or absent."""
+"""Atomic writing of files, which are complete or absent; checkpoints, which fit one piece of work."""
 
 from __future__ import annotations
 
 import os
 import stat
 import uuid
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from json import dumps, loads
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
+from gramian._typing import Array
 from gramian.exceptions import InputError, quoted
 
+#: Name of the stored text that identifies the work.
+IDENTITY = "identity"
 #: Kinds of file that are neither regular files nor folders, by their test.
 _SPECIAL = (
     (stat.S_ISFIFO, "a FIFO"),
@@ -112,3 +119,78 @@ def _take_over(path: Path, file: BinaryIO, old: os.stat_result) -> None:
                 "file could not be given to them. Delete it first, or pass another path."
             ) from None
     os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
+
+
+def write_state(path: Path, identity: Mapping[str, str], arrays: Mapping[str, Array]) -> None:
+    """Write arrays and the identity of the work: a text by name for each thing that the arrays depend on.
+
+    Until all is written, the old file stays.
+    """
+    with complete_file(path) as file:
+        np.savez(file, allow_pickle=False, **{IDENTITY: np.asarray(dumps(identity))}, **arrays)
+
+
+def read_state(path: Path, identity: Mapping[str, str] | None = None) -> dict[str, Array] | None:
+    """Read the arrays of a file and verify their checksums; return None if there is no file.
+
+    Raises ``InputError`` for a damaged file, and for a file of another ``identity`` (None accepts any).
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "state.npz"
+    >>> write_state(path, {"rows": "a", "alpha": "1"}, {"total": np.arange(3.0)})
+    >>> read_state(path, {"rows": "a", "alpha": "1"})["total"]
+    array([0., 1., 2.])
+    >>> read_state(path, {"rows": "a", "alpha": "2"})
+    Traceback (most recent call last):
+    gramian.exceptions.InputError: the checkpoint ... belongs to another fit, with other alpha. ...
+    """
+    if not path.exists():
+        return None
+    try:
+        # np.load leaves a damaged file open if it opened it itself.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        found = str(arrays.pop(IDENTITY))
+    except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path} is not a checkpoint of gramian, or is damaged ({error}). Delete it, or give another "
+            "path."
+        ) from None
+    if identity is not None:
+        check_identity(path, found, identity)
+    return arrays
+
+
+def check_identity(path: Path, found: str, identity: Mapping[str, str]) -> None:
+    """Raise ``InputError``, which names what differs, unless the stored text is that of this identity."""
+    try:
+        stored = loads(found)
+    except ValueError:
+        stored = None
+    known = stored if isinstance(stored, dict) else {}
+    other = [name for name, text in identity.items() if known.get(name) != text]
+    if other or len(known) != len(identity):
+        what = ", ".join(other) if known.keys() == identity.keys() else "contents, of another version"
+        raise InputError(
+            f"the checkpoint {path} belongs to another fit, with other {what}. To go on with it, pass the "
+            "data and parameters that it was made with. To begin anew, delete it, or give another path."
+        )
+
+
+def checkpoint_folder(folder: Path) -> Path:
+    """Return the folder, created if it is missing; raise if it cannot be created."""
+    if folder.is_file():
+        raise InputError(f"checkpoint={str(folder)!r} is a file. Pass the path of a folder.")
+    barrier = next((part for part in folder.parents if part.exists() and not part.is_dir()), None)
+    if barrier is not None:
+        raise InputError(f"checkpoint={str(folder)!r}: {barrier} is a file, not a folder. Pass another path.")
+    if not folder.parent.is_dir():
+        raise InputError(f"checkpoint={str(folder)!r}: the folder {folder.parent} does not exist. Create it.")
+    try:
+        folder.mkdir(exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"checkpoint={str(folder)!r}: this folder cannot be created ({error}). Pass one in a folder that "
+            "you may write to."
+        ) from None
+    return folder

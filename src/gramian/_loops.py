@@ -200,7 +200,7 @@ def cityblock(
 ) -> None:
     """Write Σ_f weights_f |x_if − z_fj| into ``out`` (n, m), for rows X (n, d) and columns Z (d, m).
 
-    As :class:`gramian.kernels.bundles.Bundles` has its features: those that stand alone are summed one by
+    As :class:`gramian.kernels.cityblock.Bundles` has its features: those that stand alone are summed one by
     one; a bundle of which at most one feature of a row is not 0 costs one step for all of them.
     """
     sums, zero = np.empty(Z.shape[1], X.dtype), X.dtype.type(0)

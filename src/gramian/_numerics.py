@@ -32,13 +32,19 @@ def entry_tolerance(dtype: DTypeLike) -> float:
     return 2e-5 if np.dtype(dtype) == np.float32 else 1e-8
 
 
-def stored_tolerance() -> float:
-    """Return the relative error, 2e-5, up to which a stored kernel matrix is accepted without a warning.
-
-    It is that of float32 whatever the type, because many matrices are computed in float32 and stored in
-    float64.
-    """
-    return entry_tolerance(np.float32)
+#: Relative error, 2e-5, up to which a stored kernel matrix is accepted without a warning. It is that of
+#: float32 whatever the type, because many matrices are computed in float32 and stored in float64.
+STORED_TOLERANCE = entry_tolerance(np.float32)
+#: Largest error of a routing score relative to the squared distance of two centres. A row closer than that to
+#: the border of two blocks may go to either. Chosen by hand.
+ROUTING_TOLERANCE = 1e-3
+#: Smallest safe divisor, the square root of the smallest normal float64: 1.5e-154.
+LEAST_DIVISOR = float(np.sqrt(np.finfo(np.float64).tiny))
+#: Relative rounding error of Σ a_i k(x, x_i) above which tiles must be float64. Chosen by hand.
+EXPANSION_TOLERANCE = 1e-5
+#: Length, √u, up to which the rest of a unit vector counts as dependent on earlier directions. Half of the
+#: digits of such a rest are rounding, and a product with it would bring little that is new.
+DIRECTION_CUTOFF = float(np.sqrt(unit_roundoff(np.float64)))
 
 
 def distance_error(square: Float64Array, n_features: int, dtype: DTypeLike) -> Float64Array:
@@ -51,25 +57,12 @@ def distance_error(square: Float64Array, n_features: int, dtype: DTypeLike) -> F
     return (2.0 + np.sqrt(n_features)) * unit_roundoff(dtype) * (1.0 + square)
 
 
-def routing_tolerance() -> float:
-    """Return the largest error of a routing score relative to the squared distance of two centres: 1e-3.
-
-    A row closer than that to the border of two blocks may go to either. Chosen by hand.
-    """
-    return 1e-3
-
-
 def phase_limit(dtype: DTypeLike) -> float:
     """Return the phase t beyond which the rounding error u·|t| of cos(t) exceeds :func:`entry_tolerance`.
 
     float32: 335; float64: 9e7.
     """
     return entry_tolerance(dtype) / unit_roundoff(dtype)
-
-
-def least_divisor() -> float:
-    """Return the smallest safe divisor, the square root of the smallest normal float64: 1.5e-154."""
-    return float(np.sqrt(np.finfo(np.float64).tiny))
 
 
 def largest_exponent(dtype: DTypeLike) -> float:
@@ -145,7 +138,7 @@ def als_ridge(gram: Float64Array) -> float:
     Smaller directions hold less than 1e-10 of K̃ on the columns J. Without the ridge they would blow up on
     rows that J does not represent. μ is never 0: if K is nearly diagonal, U may be 0 on all of J.
     """
-    return max(rank_cutoff(np.float64, residual=True) * float(np.trace(gram)), least_divisor())
+    return max(rank_cutoff(np.float64, residual=True) * float(np.trace(gram)), LEAST_DIVISOR)
 
 
 def pivot_floor(diagonal: Float64Array) -> float:
@@ -312,7 +305,7 @@ def clip_negative(values: Float64Array, what: str, *, whitened: bool = False) ->
 
 def warn_negative(negative: float, total: float, what: str) -> None:
     """Warn if clipped negative eigenvalues, given as the sum of their magnitudes, exceed rounding."""
-    if negative > stored_tolerance() * total:
+    if negative > STORED_TOLERANCE * total:
         warnings.warn(
             f"{what} is indefinite: negative eigenvalues with sum {-negative:.3g} (of magnitudes with sum "
             f"{total:.3g}) were clipped to zero, so the model uses its positive part only.",
@@ -330,14 +323,6 @@ def design_cutoff(dtype: DTypeLike) -> float:
     return 100.0 * unit_roundoff(dtype)
 
 
-def expansion_tolerance() -> float:
-    """Return the relative rounding error of Σ a_i k(x, x_i), 1e-5, above which tiles must be float64.
-
-    Chosen by hand.
-    """
-    return 1e-5
-
-
 def expansion_error(norm: float, dtype: DTypeLike) -> float:
     """Estimate the error of Σ a_i k(x, x_i) that rounding of |k| ≤ 1 in tiles causes, for ‖a‖₂ = ``norm``.
 
@@ -345,14 +330,6 @@ def expansion_error(norm: float, dtype: DTypeLike) -> float:
     alpha: large numbers that cancel.
     """
     return 4.0 * unit_roundoff(dtype) * norm
-
-
-def direction_cutoff() -> float:
-    """Return the length, √u, up to which the rest of a unit vector counts as dependent on earlier directions.
-
-    Half of the digits of such a rest are rounding, and a product with it would bring little that is new.
-    """
-    return float(np.sqrt(unit_roundoff(np.float64)))
 
 
 def least_smoothing(dtype: DTypeLike) -> float:

@@ -94,7 +94,7 @@ class Engine:
                 yield _serially(function, tasks)
                 return
             pending: deque[Future[Result]] = deque()
-            with ThreadPoolExecutor(threads, initializer=_mark) as pool:
+            with ThreadPoolExecutor(threads, initializer=partial(setattr, _inside, "running", True)) as pool:
                 work = partial(_under, np.geterr(), function)
 
                 def submit(task: Task) -> Future[Result]:
@@ -114,8 +114,7 @@ class Engine:
     def run(self, function: Callable[[Task], object], tasks: Iterable[Task]) -> None:
         """Run tasks for their side effects; no two of them may write to the same memory."""
         with self.results(function, tasks) as found:
-            for _ in found:
-                pass
+            deque(found, maxlen=0)
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,3 @@ def _under(state: Mapping[str, Any], function: Callable[[Task], Result], task: T
     """Return ``function(task)``, computed under the caller's floating-point error state."""
     with np.errstate(**state):
         return function(task)
-
-
-def _mark() -> None:
-    _inside.running = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -81,23 +81,24 @@ def average_gradient_outer_product(
     >>> average_gradient_outer_product(m, X, form="diagonal", random_state=0).round(1)
     array([9.1, 1. , 0. ])
     """
-    parts = _parts(model)
-    source: RowSource = parts.read(X)
+    own = isinstance(model, KernelEstimator) and not isinstance(model, TableServer)
+    predictor, kernel, taken = _parts(model, own)
+    source = _read(model, X, own)
     if isinstance(source, StoredRows):
         raise InputError(
             "kernel='precomputed' has no features along which values could change. Fit the model to the rows "
             "themselves, with a kernel's name."
         )
-    weights, scaler = checked_weights(sample_weight, source.shape[0]), parts.input.scaler
+    weights, scaler = checked_weights(sample_weight, source.shape[0]), taken.scaler
     rows, weights = _draw_rows(source, weights, whole_number("n_rows", n_rows, 1), as_generator(random_state))
     M = outer_product(
-        Differentiable(parts.predictor, parts.kernel, parts.input.metric),
+        Differentiable(predictor, kernel, taken.metric),
         rows if scaler is None else scaler.apply(rows),
         form=form,
         weights=weights,
         switched=switched,
         rank=rank,
-        engine=parts.engine,
+        engine=Engine(getattr(model, "n_jobs", None) if own else 1),
     )
     if scaler is None:
         return M
@@ -107,35 +108,17 @@ def average_gradient_outer_product(
     return M * inverse**2 if form == "diagonal" else M * np.outer(inverse, inverse)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """What a model's values are made of: rows are read, scaled, put under a metric and predicted."""
-
-    model: Any
-    predictor: Predicts
-    kernel: Kernel | None = None
-    input: Input = field(default_factory=Input)
-
-    @property
-    def engine(self) -> Engine:
-        jobs = getattr(self.model, "n_jobs", None)
-        return Engine(jobs if _takes_rows(self.model) else 1)
-
-    def read(self, X: RowsLike) -> RowSource:
-        if isinstance(self.model, FastKernelModel):
-            return as_source(self.model._dense(X, reset=False))
-        if _takes_rows(self.model):
-            return read_rows(self.model, X)
-        refuse_masked("X", X)
-        return as_source(np.asarray(X) if not hasattr(X, "nnz") else cast("Rows", X))
+def _read(model: BaseEstimator, X: RowsLike, own: bool) -> RowSource:
+    if isinstance(model, FastKernelModel):
+        return as_source(model._dense(X, reset=False))
+    if own:
+        return read_rows(model, X)
+    refuse_masked("X", X)
+    return as_source(np.asarray(X) if not hasattr(X, "nnz") else cast("Rows", X))
 
 
-def _takes_rows(model: BaseEstimator) -> bool:
-    """Return whether a model is of this library and takes rows of numbers, not tables."""
-    return isinstance(model, KernelEstimator) and not isinstance(model, TableServer)
-
-
-def _parts(model: BaseEstimator) -> _Parts:
+def _parts(model: BaseEstimator, own: bool) -> tuple[Predicts, Kernel | None, Input]:
+    """Return what a model's values are made of: rows are scaled, put under a metric and predicted."""
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
         predictor = model.posterior_.smooth
@@ -146,24 +129,24 @@ def _parts(model: BaseEstimator) -> _Parts:
         else:
             weights = tuple(tuple(w * spread for w in level) for level in predictor.weights)
             scaled = replace(predictor, weights=weights)
-        return _Parts(model, scaled, model.kernel_, Input.of(model))
+        return scaled, model.kernel_, Input.of(model)
     if isinstance(model, DCPredClassifier | DCPredRegressor):
         check_is_fitted(model, "model_")
         leaves = model.model_
-        return _Parts(model, lambda rows: leaves(rows, Engine(1)), input=Input.of(model))
+        return lambda rows: leaves(rows, Engine(1)), None, Input.of(model)
     if isinstance(model, FastKernelModel):
         check_is_fitted(model, "predictor_")
         fast, factor = model.predictor_, model.y_std_ if isinstance(model, FastKernelRegressor) else 1.0
-        return _Parts(model, lambda rows: np.asarray(fast(rows, Engine(1)), np.float64) * factor)
-    if _takes_rows(model):
-        check_is_fitted(model)
-        if not hasattr(model, "predictor_"):
-            raise InputError(
-                f"{type(model).__name__} maps rows to features and predicts nothing. Pass a model that was "
-                "fitted to targets, such as gm.KernelRidge(approximation=...)."
-            )
-        return _Parts(model, model.predictor_, getattr(model, "kernel_", None), Input.of(model))
-    return _Parts(model, _predictions_of(model))
+        return lambda rows: np.asarray(fast(rows, Engine(1)), np.float64) * factor, None, Input()
+    if not own:
+        return _predictions_of(model), None, Input()
+    check_is_fitted(model)
+    if not hasattr(model, "predictor_"):
+        raise InputError(
+            f"{type(model).__name__} maps rows to features and predicts nothing. Pass a model that was "
+            "fitted to targets, such as gm.KernelRidge(approximation=...)."
+        )
+    return model.predictor_, getattr(model, "kernel_", None), Input.of(model)
 
 
 def _predictions_of(model: BaseEstimator) -> Any:

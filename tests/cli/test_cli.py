@@ -24,7 +24,7 @@ import pandas as pd
 from click.testing import Result
 from typer.testing import CliRunner
 
-from gramian.cli import opening, training
+from gramian.cli import files
 from gramian.cli.app import app
 from gramian.data.formats import text
 from gramian.reporting import rows as cli_rows
@@ -176,17 +176,17 @@ def test_same_seed_same_file(model: Path, tmp_path: Path) -> None:
 def test_parameters_are_chosen_by_a_search(kernel: str, tmp_path: Path) -> None:
     table = write(FRAME, tmp_path / "t.csv")
     said = good("fit", table, "--target", "y", "--kernel", kernel, "--out", tmp_path / "m.gramian")
-    pairs = 3 if kernel == "linear" else 12
-    assert f"the best of {pairs} pairs on 120 rows" in said
+    chosen = "alpha" if kernel in ("poly", "linear") else "gamma and alpha"
+    assert f"{chosen} by leave-one-out errors on 120 rows" in said
     assert gm.load(tmp_path / "m.gramian")[-1].kernel == kernel
 
 
 def test_the_search_for_classes_and_for_one_parameter(tmp_path: Path) -> None:
     table = write(FRAME.assign(y=np.digitize(FRAME.y, [-1, 1])), tmp_path / "t.csv")
     arguments = ["fit", table, "--target", "y", "--kernel", "rbf", "--out", tmp_path / "m.gramian"]
-    assert "the best of 12 pairs" in good(*arguments)
-    assert "the best of 3 pairs" in good(*arguments, "--gamma", "0.3")
-    assert "alpha 0.5 the best of 4 pairs" in good(*arguments, "--alpha", "0.5")
+    assert "gamma and alpha by leave-one-out errors on 120 rows" in good(*arguments)
+    assert " alpha by leave-one-out errors" in good(*arguments, "--gamma", "0.3")
+    assert "alpha 0.5 gamma by leave-one-out errors" in good(*arguments, "--alpha", "0.5")
 
 
 def test_meka_within_a_budget(tmp_path: Path) -> None:
@@ -355,24 +355,14 @@ def test_warnings_take_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (result.exit_code, result.stderr) == (0, "Warning: mind the gap\n")
 
 
-def test_a_search_without_an_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def singular(*_: object, **__: object) -> None:
-        raise np.linalg.LinAlgError
-
-    monkeypatch.setattr(training.la, "solve", singular)
-    settings = training.TrainingOptions(kernel="linear", standardize=False, holdout=0.0)
-    with pytest.raises(gm.InputError, match="no gamma and alpha of the search"):
-        training.choose(settings, np.eye(30)[:, :2], np.arange(30.0), "regression")
-
-
-def test_a_search_needs_rows() -> None:
-    settings = training.TrainingOptions(kernel="rbf", standardize=False, holdout=0.0)
-    choice = training.choose(settings, np.eye(4)[:, :2], np.arange(4.0), "regression")
-    assert (choice.tried, choice.alpha) == (0, training.PLAN_ALPHA)
-    rare = np.where(np.arange(40) == 0, "rare", "usual")
-    assert training.choose(settings, np.arange(80.0).reshape(40, 2), rare, "classification").tried == 0
-    constant = training.choose(settings, np.ones((40, 2)), np.arange(40.0), "regression")
-    assert constant.gamma is None
+def test_what_is_chosen_goes_into_the_fit_on_all_rows(tmp_path: Path) -> None:
+    table = write(FRAME, tmp_path / "t.csv")
+    options = ["--target", "y", "--kernel", "rbf", "--out", tmp_path / "m.gramian"]
+    said = good("fit", table, *options)
+    model = gm.load(tmp_path / "m.gramian")[-1]
+    assert f"rbf, gamma {model.gamma:.4g}, alpha {model.alpha:.4g}" in said
+    few = write(FRAME[:12], tmp_path / "few.csv")  # too few for a search, which leaves the usual gamma
+    assert "rbf, gamma 0.3333" in good("fit", few, *options, "--holdout", "0")
 
 
 @pytest.mark.slow
@@ -407,7 +397,7 @@ def test_rows_that_do_not_stay_in_memory_give_the_same_model(
     table = write(FRAME, tmp_path / "t.csv")
     found = []
     for keep in (1e9, 0.0):
-        monkeypatch.setattr(opening, "parse_bytes", lambda _, keep=keep: keep)
+        monkeypatch.setattr(files, "parse_bytes", lambda _, keep=keep: keep)
         arguments = ["--kernel", kernel, *(["--metric", "none"] if kernel == "laplacian" else [])]
         good("fit", table, "--target", "y", *arguments, "--threads", "1", "--out", tmp_path / "m.gramian")
         found.append(gm.load(tmp_path / "m.gramian").predict(FRAME[["a", "b", "c"]]))

@@ -22,9 +22,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from gramian.cli import app as cli_app
-from gramian.cli import settings, table_training
+from gramian.cli import table_training
 from gramian.cli.app import app
-from gramian.cli.settings import TrainingOptions, for_tables
+from gramian.cli.options import TrainingOptions, check_settings, for_tables
 from gramian.data.formats.numpy_files import read_arrays
 
 RNG = np.random.default_rng(0)
@@ -339,7 +339,7 @@ def test_options_say_which_model_is_meant() -> None:
     for options in plain:
         assert not for_tables(asked(**options), table)
     assert not for_tables(asked(), Path("t.npz"))
-    assert settings.check_settings(asked(), Path("t.svm"))[0].kernel == "rbf"
+    assert check_settings(asked(), Path("t.svm"))[0].kernel == "rbf"
     for own, said in (({"metric": "full"}, "--metric"), ({"time_limit": 1.0}, "--time-limit")):
         with pytest.raises(gm.InputError, match=f"{said} belongs to the table model, but --gamma selects"):
             for_tables(asked(gamma=0.1, **own), table)

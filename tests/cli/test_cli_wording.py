@@ -17,8 +17,8 @@ import pandas as pd
 from typer.testing import CliRunner
 
 from gramian.cli.app import app
-from gramian.cli.settings import TrainingOptions
-from gramian.cli.wording import OPTIONS, in_options
+from gramian.cli.options import TrainingOptions
+from gramian.cli.report import OPTIONS, in_options
 
 N = 60
 X = np.random.default_rng(0).standard_normal(N)

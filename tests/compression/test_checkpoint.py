@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gramian as gm
-from gramian._checkpoint import read_state, write_state
+from gramian._files import read_state, write_state
 from gramian.compression import plan
 from gramian.data import ArraySource
 from gramian.exceptions import CheckpointWarning, InputError

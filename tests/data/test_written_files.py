@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import gramian as gm
-from gramian._checkpoint import read_state, write_state
-from gramian._files import complete_file
+from gramian._files import complete_file, read_state, write_state
 from gramian.exceptions import InputError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, modes and devices are POSIX's")

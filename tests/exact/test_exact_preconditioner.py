@@ -14,7 +14,7 @@ from gramian.engine import Engine
 from gramian.exact.blocks import LARGEST, balanced_blocks
 from gramian.exact.preconditioner import RootAndBlocks
 from gramian.kernels.precomputed import Precomputed, StoredMatrix
-from gramian.landmarks.pivoting import rpcholesky_factor
+from gramian.landmarks.picking import rpcholesky_factor
 
 
 def rows(n, d=3, seed=0):

@@ -20,7 +20,7 @@ from gramian.gp.likelihood import MarginalLikelihood, Observations, evidence, gr
 from gramian.gp.prior import with_kernel
 from gramian.kernels import Cauchy, Gaussian, Laplacian, Linear, Matern, Polynomial
 from gramian.kernels.gradient import contracted_diagonal, log_parameters, with_log_parameters
-from gramian.solvers.path_factor import PathFactor
+from gramian.solvers.arrowhead import PathFactor
 
 ENGINE = Engine(1)
 RNG = np.random.default_rng(0)

@@ -25,8 +25,7 @@ from gramian.gp.neighbours import NearestRows, NeighbourPosterior
 from gramian.gp.plan import neighbour_bytes, takes_neighbours
 from gramian.gp.prior import Hyperparameters
 from gramian.kernels import Cauchy
-from gramian.kernels.gradient import contract
-from gramian.kernels.stacks import stacked_contraction, stacked_grams
+from gramian.kernels.gradient import contract, stacked_contraction, stacked_grams
 from gramian.outer_product import average_gradient_outer_product
 
 ENGINE = Engine(1)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from gramian.kernels.bundles import Bundles
-from gramian.kernels.cityblock import distances_by_loop
+from gramian.kernels.cityblock import Bundles, distances_by_loop
 from gramian.kernels.compiled import available
 
 needs_numba = pytest.mark.skipif(not available(), reason="numba is not installed")

@@ -22,8 +22,8 @@ MAPS: dict[str, Callable[[np.ndarray], None]] = {
     "matern12": gm.Matern(nu=0.5).map_tile,
     "matern32": gm.Matern(nu=1.5).map_tile,
     "matern52": gm.Matern(nu=2.5).map_tile,
-    "powered": PoweredExponential(p=2.0, q=0.3)._of_squares,
-    "rooted": PoweredExponential(p=1.0, q=0.5)._of_norms,
+    "powered": PoweredExponential(p=2.0, q=0.3).map_tile,
+    "rooted": PoweredExponential(p=1.0, q=0.5).map_tile,
 }
 KERNELS = [
     gm.Gaussian(1.3),

@@ -10,7 +10,7 @@ from approximation_market import GAMMA, gram
 import gramian as gm
 from gramian.compression.column_sampling import BlockRow, important_rows, sample_columns
 from gramian.engine import Engine
-from gramian.landmarks.pivoting import pivot_columns
+from gramian.landmarks.picking import pivot_columns
 
 KERNEL = gm.Gaussian((0.5 / GAMMA) ** 0.5)
 

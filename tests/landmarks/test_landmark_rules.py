@@ -10,8 +10,15 @@ from approximation_market import gram
 
 import gramian as gm
 from gramian.exceptions import InputError
-from gramian.landmarks.leverage import bless, leverage_sample, ridge_leverage_scores
-from gramian.landmarks.pivoting import pivot_columns, pivoted_cholesky, pivoted_qr, rpcholesky
+from gramian.landmarks.picking import (
+    bless,
+    leverage_sample,
+    pivot_columns,
+    pivoted_cholesky,
+    pivoted_qr,
+    ridge_leverage_scores,
+    rpcholesky,
+)
 from gramian.landmarks.rules import AVERAGED, LEVERAGED, METHODS, lloyd, select_landmarks, selection_bytes
 
 GAMMA = 8.0

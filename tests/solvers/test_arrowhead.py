@@ -71,7 +71,7 @@ def check(forest: Forest, seed: int, alpha: float, engine: Engine | None = None)
     flat = np.concatenate(beta)
     want = la.solve(system, np.concatenate(rhs), assume_a="pos") if len(gram) else flat
     np.testing.assert_allclose(flat, want, rtol=0, atol=1e-9 * np.abs(want).max(initial=1.0))
-    np.testing.assert_allclose(factor.logdet, np.linalg.slogdet(system)[1], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(factor.blocks.logdet, np.linalg.slogdet(system)[1], rtol=1e-9, atol=1e-9)
     product = np.concatenate(multiply(forest, sums, beta, alpha))
     np.testing.assert_allclose(product, system @ flat, rtol=0, atol=1e-9 * np.abs(system).max(initial=1.0))
     assert factor.jitter == 0.0
@@ -111,7 +111,7 @@ def test_threads_do_not_change_a_bit():
     forest = grow(5, depth=3, most=9, top=9)
     sums, _, rhs = sums_of(forest, 5)
     one, two = (ArrowheadFactor(forest, sums, 0.5, Engine(jobs)) for jobs in (1, 2))
-    assert one.logdet == two.logdet
+    assert one.blocks.logdet == two.blocks.logdet
     for a, b in zip(one.solve(rhs), two.solve(rhs), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -147,7 +147,7 @@ def test_factor_holds_the_factor_only():
     sums, _, _ = sums_of(forest, 0)
     factor = ArrowheadFactor(forest, sums, 1.0)
     numbers = 50 * 50 + 30 * (20 * 20 + 20 * 50)
-    assert factor.nbytes == 8 * numbers
+    assert factor.blocks.nbytes == 8 * numbers
     # Pickled, each array is written out whole: views of a group's stack must not carry it along twice.
     assert len(pickle.dumps(factor, protocol=5)) < 8 * numbers + 30_000
 
@@ -176,7 +176,7 @@ def test_peak_memory_is_the_factor_and_a_few_nodes():
     tracemalloc.stop()
     # In flight: a node's sums, two copies of its Gram matrix, two updates of the root.
     flight = 8 * (rank * (rank + root) + 2 * rank**2 + 4 * root**2)
-    assert peak < factor.nbytes + flight + 100_000
+    assert peak < factor.blocks.nbytes + flight + 100_000
 
 
 def test_jitter_is_reported():

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import minres
 
 from gramian._tiles import one_blas_thread
 from gramian.exceptions import AccuracyWarning, InputError
-from gramian.solvers.minres import minimal_residual
+from gramian.solvers.krylov import minimal_residual
 from gramian.solvers.solution import Status
 
 

@@ -19,11 +19,16 @@ from gramian.compression.costs import Workload
 from gramian.compression.plan import make_plan
 from gramian.data.source import as_source
 from gramian.engine import Engine, Run
-from gramian.solvers.active_rows import ActiveRows
 from gramian.solvers.arrowhead import Forest, NodeSums
-from gramian.solvers.losses import Hinge, Logistic, Softmax, SquaredEpsilonInsensitive, SquaredHinge
-from gramian.solvers.newton_system import Curvature, nested_factor
-from gramian.solvers.platt import platt_sigmoid
+from gramian.solvers.losses import (
+    Hinge,
+    Logistic,
+    Softmax,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    platt_sigmoid,
+)
+from gramian.solvers.newton_system import ActiveRows, Curvature, factored_by
 from gramian.svm.classifier import KernelSVC
 from gramian.svm.logistic import KernelLogisticRegression
 from gramian.svm.newton_training import NewtonSettings, NewtonTraining
@@ -385,9 +390,9 @@ def test_few_rows_stand_for_their_sums():
     expected = np.linalg.solve(S.T @ S + 0.3 * np.eye(8), right)
     for curvature in (Curvature(sums, 1.0), Curvature([], 1.0, rows)):
         np.testing.assert_allclose(curvature.border[:, 0], S.T @ root)
-        solved, _ = nested_factor(forest, 0.3, Engine(1))(deepcopy(curvature))(right)
+        solved, _ = factored_by(forest, None, 0.3, Engine(1))(deepcopy(curvature))(right)
         np.testing.assert_allclose(solved, expected)
-        twice, _ = nested_factor(forest, 0.3, Engine(1))(curvature.scaled(2.0))(right)
+        twice, _ = factored_by(forest, None, 0.3, Engine(1))(curvature.scaled(2.0))(right)
         np.testing.assert_allclose(twice, np.linalg.solve(2 * S.T @ S + 0.3 * np.eye(8), right))
 
 
@@ -405,7 +410,7 @@ def test_a_factor_takes_the_place_of_its_sums():
         curvature = made()
         held = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
-        solve = nested_factor(forest, 0.5, Engine(1))(curvature)
+        solve = factored_by(forest, None, 0.5, Engine(1))(curvature)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -16,8 +16,7 @@ from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fi
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Scaled, lengthscale_array
 from gramian.kernels.columns import dense, is_thin
-from gramian.kernels.dot_products import DotKernel
-from gramian.kernels.maclaurin import Series, maclaurin_series
+from gramian.kernels.dot_products import DotKernel, Series, maclaurin_series
 from gramian.kernels.spectral import share_out
 
 

@@ -181,9 +181,9 @@ class RandomFourierBuilder(ExplicitBuilder):
         self, kernel: Kernel, n_features: int, *, dtype: DTypeLike, rng: np.random.Generator
     ) -> FourierColumns:
         """Draw the frequencies."""
-        drawn = spectral_draws(kernel, self._n_draws, n_features, rng, self.draws)
-        frequencies = np.ascontiguousarray(drawn.frequencies.T, dtype)
-        return FourierColumns(frequencies, *wave_factors(drawn.weights, self.form, dtype, rng))
+        frequencies, weights = spectral_draws(kernel, self._n_draws, n_features, rng, self.draws)
+        waves = np.ascontiguousarray(frequencies.T, dtype)
+        return FourierColumns(waves, *wave_factors(weights, self.form, dtype, rng))
 
 
 def draws_of(rank: int, form: str) -> int:

@@ -10,15 +10,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from sklearn.pipeline import Pipeline
 
 from gramian import __version__
 from gramian._budget import format_bytes, parse_bytes
 from gramian._files import complete_file
-from gramian.cli import table_plan, table_training, training
-from gramian.cli.answers import check_answers, set_threads
+from gramian.cli import table_training, training
 from gramian.cli.compare import compare
-from gramian.cli.opening import all_targets, columns_beside, kept_columns, rows_for, rows_to_train
+from gramian.cli.files import (
+    all_targets,
+    columns_beside,
+    data_output,
+    files_of,
+    kept_columns,
+    readable,
+    refuse_output_over_input,
+    rows_for,
+    rows_to_train,
+)
 from gramian.cli.options import (
     CellOptions,
     Memory,
@@ -28,15 +36,13 @@ from gramian.cli.options import (
     Threads,
     Traceback,
     TrainFile,
+    TrainingOptions,
+    check_settings,
     taking,
 )
-from gramian.cli.outcome import Clock
-from gramian.cli.outputs import files_of, refuse_output_over_input
-from gramian.cli.pipes import data_output, readable
-from gramian.cli.prediction import predict_file
+from gramian.cli.prediction import check_answers, predict_file, set_threads
 from gramian.cli.report import on_terminal, print_facts, print_outcome, print_summary, report_errors, say
-from gramian.cli.settings import TrainingOptions, check_settings
-from gramian.cli.task import find_task, prepared_target
+from gramian.cli.task import Clock, find_task, prepared_target
 from gramian.data.stored_table import StoredTable
 from gramian.data.writing import check_writable
 from gramian.exceptions import InputError
@@ -97,18 +103,16 @@ def fit(
         beside = columns_beside(train_file, settings)
         clock.lap("read")
         if isinstance(rows, StoredTable):
-            outcome = table_training.train(rows, settings, beside, until)
+            outcome = table_training.train(rows, settings, beside, clock, until)
         else:
-            outcome = training.train(rows, settings, beside.get("sample_weight"))
+            outcome = training.train(rows, settings, beside.get("sample_weight"), clock)
         name = rows.target.name if rows.target is not None else ""
         notes = {"task": outcome.task, "target": name, "held out": outcome.held_out_text}
         if settings.missing:
             notes["missing"] = "\n".join(settings.missing)
-        clock.lap("train")
         save(outcome.model, out, notes=notes)
         clock.lap("save")
-        outcome.seconds = {"read": clock.seconds["read"], **outcome.seconds, "save": clock.seconds["save"]}
-        print_outcome(outcome, out, parse_bytes(settings.memory))
+        print_outcome(outcome, clock.seconds, out, parse_bytes(settings.memory))
 
 
 @app.command()
@@ -147,16 +151,13 @@ def predict(
             check_writable(out)
             refuse_output_over_input("--out", out, model_file, rows_file)
         model, notes = load(model_file), describe(model_file)["notes"]
-        last = model[-1] if isinstance(model, Pipeline) else model
         check_answers(model, coverage, probabilities)
-        set_threads(last, threads)
+        set_threads(model, threads)
         kept = kept_columns(rows_file, keep or (), settings, out)
         rows = rows_for(rows_file, model, notes, settings, None)
-        scored = predict_file(
+        predict_file(
             model, rows, out, coverage=coverage, probabilities=probabilities, kept=kept, stream=stream
         )
-        say(f"Wrote {rows.shape[0]:,} predictions to {out if stream is None else 'the standard output'}")
-        scored.print(classes=hasattr(last, "classes_"))
 
 
 @app.command()
@@ -174,15 +175,13 @@ def plan(
         say(f"{rows.shape[0]:,} rows × {rows.shape[1]:,} {what}, {found} ({reason})")
         y = prepared_target(y, found)
         if isinstance(rows, StoredTable):
-            facts, made = table_plan.facts(rows, y, found, settings)
+            facts, made = table_training.plan(rows, y, found, settings)
             print_facts(facts)
         else:
-            choice, made = training.plan(rows, y, found, settings)
-            gammas = "" if choice.gamma is None else f"gamma {number(choice.gamma)}, "
-            say(
-                f"{settings.kernel}, {gammas}alpha {number(choice.alpha)} (fit searches for those that are "
-                "not given)"
-            )
+            gamma, alpha, made = training.plan(rows, y, found, settings)
+            gammas = "" if gamma is None else f"gamma {number(gamma)}, "
+            usual = f"{settings.kernel}, {gammas}alpha {number(alpha)}"
+            say(f"{usual} (fit searches for those that are not given)")
         say(str(made))
 
 
@@ -209,8 +208,7 @@ def report(
         if target is not None and data is None:
             raise InputError("--target names a column of --data. Pass --data FILE too.")
         model, header = load(model_file), describe(model_file)
-        last = model[-1] if isinstance(model, Pipeline) else model
-        set_threads(last, threads)
+        set_threads(model, threads)
         judged = None
         if data is not None:
             rows = rows_for(data, model, header["notes"], settings, target)

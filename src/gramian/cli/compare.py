@@ -31,14 +31,10 @@ from gramian import __version__
 from gramian._budget import parse_bytes
 from gramian._files import complete_file
 from gramian._typing import Array, Float64Array, RowsLike
-from gramian.cli.opening import Opened, all_targets, training_rows
-from gramian.cli.options import CellOptions, Memory, Seed, Target, Threads, Traceback, TrainFile, taking
-from gramian.cli.outputs import files_of, refuse_output_over_input
-from gramian.cli.pipes import readable
-from gramian.cli.report import print_summary, report_errors, say, show_steps
-from gramian.cli.settings import Task
+from gramian.cli.files import Opened, all_targets, files_of, readable, refuse_output_over_input, training_rows
+from gramian.cli.options import CellOptions, Memory, Seed, Target, Task, Threads, Traceback, TrainFile, taking
+from gramian.cli.report import in_options, print_summary, report_errors, say, show_steps
 from gramian.cli.task import find_task, prepared_target
-from gramian.cli.wording import in_options
 from gramian.data.file_formats import file_format
 from gramian.data.stored_table import StoredTable
 from gramian.data.tables import TableSource, as_table
@@ -61,7 +57,7 @@ NUMBER = re.compile(r"(?<![\w'])\d[\d,.]*(?![\w'])")
 class Rules(CellOptions):
     """Options of a comparison; ``seconds`` and ``memory`` limit gramian only."""
 
-    task: Annotated[Task, typer.Option(help="Kind of target; auto decides from its values.")] = Task.AUTO
+    task: Task = "auto"
     seconds: Annotated[float | None, typer.Option(min=0.1, help="Time limit of a fit of gramian.")] = None
     memory: Memory = "1GB"
     folds: Annotated[int, typer.Option(min=2, help="Parts of the rows; each is held out once.")] = 5
@@ -230,7 +226,7 @@ def compare(
         opened = training_rows(train_file, target, as_table=columns, memory=settings.memory, cells=settings)
         y = all_targets(opened)
         found, reason = find_task(y, settings.task)
-        rules, y = replace(settings, task=Task(found)), prepared_target(y, found)
+        rules, y = replace(settings, task=found), prepared_target(y, found)  # type: ignore[arg-type]
         check_rows(opened, y, rules)
         # In memory, so that no method's seconds hold the reading of the file.
         rows = opened.columns(slice(0, len(y))) if isinstance(opened, StoredTable) else all_rows(opened)

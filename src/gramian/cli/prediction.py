@@ -3,23 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 from gramian._typing import Array
-from gramian.cli.answers import answers
-from gramian.cli.opening import Opened
-from gramian.cli.report import print_scores, say
+from gramian.cli.files import Opened
+from gramian.cli.report import say
 from gramian.data.arrow import column_writer
 from gramian.data.stored_table import StoredTable
 from gramian.data.writing import prediction_file
 from gramian.exceptions import InputError
-from gramian.reporting.judging import CLASSIFICATION, REGRESSION, scores
+from gramian.reporting.judging import CLASSIFICATION, REGRESSION, behind, named_columns, score_text, scores
 from gramian.reporting.rows import blocks
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
+
+def last_of(model: BaseEstimator) -> BaseEstimator:
+    """Return a loaded estimator, which may be the last step of a pipeline."""
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+def set_threads(model: BaseEstimator, threads: int | None) -> None:
+    """Let a loaded model use this many threads; a table model predicts with the model inside it."""
+    last = last_of(model)
+    for each in (last, *behind(last)):
+        each.n_jobs = threads
+
+
+def check_answers(model: BaseEstimator, coverage: float | None, probabilities: bool) -> None:
+    """Raise, before rows are read, for output that the model cannot give."""
+    last = last_of(model)
+    name = type(last).__name__
+    if coverage is not None and not hasattr(last, "predict_interval"):
+        raise InputError(
+            f"--coverage needs a model with prediction intervals, but {name} has none. Fit a "
+            "TabularRegressor: give a numeric target and no option of plain kernel ridge regression."
+        )
+    if coverage is not None and not 0 < coverage < 1:
+        raise InputError(f"--coverage {coverage:g} must be a number between 0 and 1, such as 0.9.")
+    if probabilities and not hasattr(last, "predict_proba"):
+        raise InputError(
+            f"--probabilities needs a model with class probabilities, but {name} has none. Fit a "
+            "TabularClassifier: give a target of classes and no option of plain kernel ridge regression."
+        )
 
 
 def predict_file(
@@ -31,15 +59,23 @@ def predict_file(
     probabilities: bool,
     kept: StoredTable | None = None,
     stream: BinaryIO | None = None,
-) -> Scored:
-    """Write the predictions of all rows to a file, or as CSV to a stream; return the data to score them.
+) -> None:
+    """Write the predictions of all rows to a file, or as CSV to a stream; print the score if there is one.
 
     The columns of ``kept``, whose rows are the same, are written in front of them.
     """
-    scored = Scored(rows)
+    target, true, predicted = rows.target, list[Array](), list[Array]()
+    classes: Any = getattr(last_of(model), "classes_", None)
     with prediction_file(out) if stream is None else column_writer(stream, out) as write:
         for where, block in blocks(rows):
-            columns = answers(model, block, coverage=coverage, probabilities=probabilities)
+            with named_columns():
+                columns = {"prediction": np.asarray(model.predict(block))}
+                if coverage is not None:
+                    ends = model.predict_interval(block, coverage)
+                    columns |= {"low": ends[:, 0], "high": ends[:, 1]}
+                if probabilities:
+                    shares = model.predict_proba(block)
+                    columns |= {f"probability of {name}": shares[:, j] for j, name in enumerate(classes)}
             beside = {} if kept is None else dict(zip(kept.storage.columns, kept.columns(where).columns))
             if both := columns.keys() & beside:
                 raise InputError(
@@ -48,39 +84,20 @@ def predict_file(
             write(beside | columns)
             if stream is not None:
                 stream.flush()
-            scored.add(where, columns["prediction"])
-    return scored
-
-
-class Scored:
-    """Predictions and the true values of a file, as far as it has them."""
-
-    def __init__(self, rows: Opened) -> None:
-        self._target = rows.target
-        self._true: list[Array] = []
-        self._predicted: list[Array] = []
-
-    def add(self, where: slice, predicted: Array) -> None:
-        """Add the predictions of some rows; if a true value is missing, warn and score nothing."""
-        if self._target is None:
-            return
-        try:
-            self._true.append(self._target[where])
-        except InputError as error:
-            say(f"Not scored: {error}")
-            self._target = None
-            return
-        self._predicted.append(predicted)
-
-    def print(self, *, classes: bool) -> None:
-        """Print the score, or the reason why there is none."""
-        if self._target is None:
-            return
-        y, predicted = np.concatenate(self._true), np.concatenate(self._predicted)
-        text = predicted.dtype.kind in "OUS"
-        # A file of rows to predict holds a constant if its format requires a target (svmlight).
-        if y.ndim != 1 or len(np.unique(y)) < 2 or text != (y.dtype.kind in "OUS"):
-            say("Not scored: the target in the file is constant, or of another type than the predictions.")
-            return
-        task = CLASSIFICATION if classes else REGRESSION
-        print_scores(scores(task, y, predicted), len(y), self._target.name)
+            if target is not None:
+                try:
+                    true.append(target[where])
+                    predicted.append(columns["prediction"])
+                except InputError as error:  # a true value is missing
+                    say(f"Not scored: {error}")
+                    target = None
+    say(f"Wrote {rows.shape[0]:,} predictions to {out if stream is None else 'the standard output'}")
+    if target is None:
+        return
+    y, found = np.concatenate(true), np.concatenate(predicted)
+    # A file of rows to predict holds a constant if its format requires a target (svmlight).
+    if y.ndim != 1 or len(np.unique(y)) < 2 or (found.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
+        say("Not scored: the target in the file is constant, or of another type than the predictions.")
+        return
+    text = score_text(scores(REGRESSION if classes is None else CLASSIFICATION, y, found))
+    say(f"Score on the {len(y):,} values of {target.name!r} in the file: {text}")

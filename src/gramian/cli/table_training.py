@@ -1,30 +1,44 @@
-"""Training of the table model for ``gramian fit``: score on held-out rows, then fit on all rows."""
+"""Training of the table model for ``gramian fit``, and its plan."""
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from shlex import quote
 from typing import Any
 
 import numpy as np
 
+from gramian._budget import parse_bytes
 from gramian._typing import Array
-from gramian.cli.opening import all_targets
-from gramian.cli.outcome import Clock, Outcome
-from gramian.cli.settings import TrainingOptions
-from gramian.cli.task import find_task, prepared_target, split_order
+from gramian.approximations.multiresolution import MultiResolution
+from gramian.cli.files import all_targets
+from gramian.cli.options import AUTO, TABLE_KERNELS, TrainingOptions
+from gramian.cli.task import Clock, Outcome, find_task, prepared_target, split_order
+from gramian.compression.plan import Plan
+from gramian.data.mapped import map_rows
 from gramian.data.stored_table import StoredTable
-from gramian.exceptions import AccuracyWarning, InputError, shortened, user_level
+from gramian.engine import Engine, Run
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import ClassTargets, NumberTargets
+from gramian.exact.exact import Exact
+from gramian.exceptions import AccuracyWarning, BudgetError, InputError, shortened, user_level
+from gramian.metric.metric import Metric
 from gramian.reporting.judging import REGRESSION
 from gramian.reporting.rows import take_rows
-from gramian.tables import TableColumns
+from gramian.ridge.planning import plan_ridge
+from gramian.tables import EncodedRows, Scaling, TableColumns
+from gramian.tables.base import SEARCH_MEMORY
 from gramian.tables.classifier import TabularClassifier
+from gramian.tables.effort import DEFAULT, EFFORTS
 from gramian.tables.holdout import HoldOut
 from gramian.tables.regressor import TabularRegressor
+from gramian.tables.search import n_held_out, round_sizes
+from gramian.tables.small_problem import Point
+from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.time import Pace
 
 #: Share of the remaining time for the fit that gives the held-out score. The fit on all rows gets the time
@@ -56,7 +70,7 @@ def estimator(task: str, settings: TrainingOptions) -> TabularRegressor | Tabula
 
 
 def train(
-    table: StoredTable, settings: TrainingOptions, beside: Mapping[str, Array], until: float = math.inf
+    table: StoredTable, settings: TrainingOptions, beside: Mapping[str, Array], clock: Clock, until: float
 ) -> Outcome:
     """Fit to the rows that are not held out and score the others, then fit to all rows.
 
@@ -66,15 +80,14 @@ def train(
     search covers only bandwidth and penalty. ``until`` is when to end, on the clock of
     ``time.perf_counter``; if it leaves no time for the second fit, the first model is the result.
     """
-    clock, pace = Clock(), Pace(until)
+    pace = Pace(until)
     found = all_targets(table)
     task, reason = find_task(found, settings.task)
     y = prepared_target(found, task)
     model = estimator(task, settings)
     weights = beside.get("sample_weight")
     holdout = HoldOut.of(table, beside.get("groups"), beside.get("time"))
-    n_rows, n_features = table.shape
-    outcome = Outcome(model, task, reason, n_rows, n_features, seconds=clock.seconds)
+    outcome = Outcome(model, task, reason, *table.shape)
     if settings.holdout > 0:
         order = split_order(y, task, settings.holdout, settings.seed, weights, holdout)
         used, held = map(np.sort, order)
@@ -188,3 +201,43 @@ def _facts(model: TabularRegressor | TabularClassifier, searched: str) -> list[t
     sizes = f", root rank {plan.root_rank:,}, {plan.n_blocks:,} blocks of rank {plan.rank:,}"
     facts.append(("method", plan.method + ("" if plan.method == "exact" else sizes)))
     return facts
+
+
+def plan(
+    table: StoredTable, y: Array, task: str, settings: TrainingOptions
+) -> tuple[list[tuple[str, str]], Plan]:
+    """Return the encoding of the columns, the planned search, and the plan of the last fit.
+
+    The kernel is the first one that the search would compare, with one bandwidth for all features. If the
+    search ends with two kernels, the last fit is made for both.
+
+    Raises ``BudgetError`` if the memory holds no model.
+    """
+    rng = np.random.default_rng(settings.seed)
+    columns = TableColumns.learn(
+        table, categorical=settings.categorical or None, missing=settings.missing or None, rng=rng
+    )
+    unused_columns(columns)  # raises if they are most of them
+    rows = EncodedRows(columns, table)
+    source = map_rows(rows, Scaling.learn(rows, columns, rng=rng))
+    n, d = source.shape
+    kernel = TABLE_KERNELS[0] if settings.kernel == AUTO else settings.kernel
+    point = Point(kernel, Metric(scales=np.ones(d)), float(d), 0.1)
+    sizes = ", ".join(
+        f"{size:,}"
+        for size in round_sizes(n, parse_bytes(settings.memory) // SEARCH_MEMORY, EFFORTS[DEFAULT])
+    )
+    found = [
+        *columns_facts(columns),
+        ("search", f"rounds of {sizes} rows, scored on {n_held_out(n):,} held-out rows"),
+    ]
+    targets = (NumberTargets if task == REGRESSION else ClassTargets)(y, n)
+    resources = Run(parse_bytes(settings.memory), Engine(settings.threads))
+    factory = ModelFactory(LabelledRows(source, targets), point, resources, settings.seed)
+    whole = factory.exact()
+    options: list[Exact | MultiResolution] = [] if whole is None else [whole.exactly()]
+    options += factory.approximations
+    for approximation in options[:-1]:
+        with suppress(BudgetError):
+            return found, plan_ridge(factory.parameters(approximation), source, targets.shape[1])
+    return found, plan_ridge(factory.parameters(options[-1]), source, targets.shape[1])

@@ -20,7 +20,7 @@ from gramian.compression.residual import Residual
 from gramian.data.source import ArraySource, RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
-from gramian.landmarks.pivoting import PivotedFactor, rpcholesky_factor
+from gramian.landmarks.picking import PivotedFactor, rpcholesky_factor
 
 #: Largest number of rows of a block whose eigenvalues are all computed. Chosen by hand: half a second.
 DENSE_ROWS = 1200

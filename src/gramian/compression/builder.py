@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gramian._numerics import stored_tolerance
+from gramian._numerics import STORED_TOLERANCE
 from gramian._phases import Progress, uncounted
 from gramian._typing import Array, IntArray, Rows
 from gramian.compression.basis import Basis, build_basis
@@ -142,7 +142,7 @@ class Builder(ABC):
 def _warn_if_indefinite(kernel: Kernel, sample: Rows) -> None:
     """Warn if the kernel matrix of some rows has negative eigenvalues, which landmarks may not show."""
     negative, total, count = negative_part(kernel, sample)
-    if negative > stored_tolerance() * total:
+    if negative > STORED_TOLERANCE * total:
         warnings.warn(
             f"the kernel is indefinite: on {count} rows its negative eigenvalues have the sum "
             f"{-negative:.3g} (of magnitudes with sum {total:.3g}), though the landmarks show none. "

@@ -14,7 +14,7 @@ import numpy as np
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
-from gramian.landmarks.pivoting import pivot_columns
+from gramian.landmarks.picking import pivot_columns
 
 
 @dataclass(frozen=True)

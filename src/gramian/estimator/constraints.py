@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from gramian._checks import (
-    any_whole_number,
     flag,
     not_negative,
     path,
@@ -119,7 +118,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     ),
     **_rows("n_iter n_pseudo n_restarts_optimizer patience", "int", _whole(0)),
     # A root without blocks has no use for their rank: 0 there, at least 1 elsewhere.
-    **_rows("n_levels n_units rank", "int", any_whole_number),
+    **_rows("n_levels n_units rank", "int", whole_number),
     **_rows("rows", "int", _whole(60)),
     **_rows("n_leaves", "int str"),
     **_rows("early", "bool int"),

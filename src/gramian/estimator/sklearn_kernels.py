@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.gaussian_process import kernels as sk
 
 from gramian.exceptions import InputError
-from gramian.kernels.base import Kernel
-from gramian.kernels.constant import Constant
+from gramian.kernels.base import Constant, Kernel
 from gramian.kernels.dot_products import Polynomial
 from gramian.kernels.families import Gaussian, Matern, RationalQuadratic
 from gramian.kernels.mapped import Periodic

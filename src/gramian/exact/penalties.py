@@ -24,7 +24,8 @@ from gramian.exact.solve import costs_of, preconditioner_bytes
 from gramian.exact.system import ExactSystem
 from gramian.kernels.base import Kernel
 from gramian.operators.kernel import KernelOperator
-from gramian.solvers.krylov import Progress, conjugate_gradient
+from gramian.solvers.krylov import conjugate_gradient
+from gramian.solvers.solution import Solution
 
 #: Target of the relative residual of trials, and largest number of iterations: more accuracy would not change
 #: which penalty is best. Chosen by hand.
@@ -153,7 +154,7 @@ class IterativeTrials(_PenaltyProblem):
         system.shift = shift[self._order]
         late = False
 
-        def ended(state: Progress) -> bool:
+        def ended(state: Solution) -> bool:
             nonlocal late
             if state.residual <= self.tol or state.iterations >= TRIAL_STEPS:
                 return True

@@ -18,7 +18,7 @@ from gramian.exact.policy import ENOUGH, Costs, Sizes
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
-from gramian.landmarks.pivoting import PivotedFactor, rpcholesky_factor
+from gramian.landmarks.picking import PivotedFactor, rpcholesky_factor
 from gramian.operators.base import SymmetricOperator
 from gramian.operators.diagonal import DiagonalPlus
 

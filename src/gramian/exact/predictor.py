@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from gramian._numerics import expansion_error, expansion_tolerance
+from gramian._numerics import EXPANSION_TOLERANCE, expansion_error
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, Rows
 from gramian.compression.features import BlockSizes
@@ -25,7 +25,6 @@ from gramian.exact.system import ExactSystem
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
 from gramian.operators.kernel import KernelOperator
-from gramian.solvers.krylov import Progress
 from gramian.solvers.solution import Solution
 
 #: Bytes of the kernel values of a group of rows against all training rows. Chosen by hand.
@@ -118,7 +117,7 @@ def train_exact(
     intercept: bool,
     engine: Engine,
     rng: np.random.Generator,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Solution], None] | None = None,
 ) -> tuple[ExactPredictor, Float64Array, Solution, list[Stage]]:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over all f of the kernel's space.
 
@@ -168,5 +167,5 @@ def served_dtype(
     """Return the dtype of a prediction's tiles: ``dtype``, or float64 if its rounding would show."""
     largest = float(np.mean(kernel.diagonal(rows[: min(1024, rows.shape[0])])))
     error = largest * expansion_error(1.0, dtype) * np.linalg.norm(value, axis=0)
-    allowed = expansion_tolerance() * np.sqrt(np.mean(np.square(targets), axis=0))
+    allowed = EXPANSION_TOLERANCE * np.sqrt(np.mean(np.square(targets), axis=0))
     return np.dtype(dtype if (error <= allowed).all() else np.float64)

@@ -16,7 +16,6 @@ from gramian.exact.blocks import balanced_blocks
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.operators.kernel import KernelOperator
-from gramian.solvers.krylov import Progress
 from gramian.solvers.solution import Solution, Status
 
 #: Number of passes over the rows between two computations of the true residual. Chosen by hand.
@@ -43,7 +42,7 @@ def sketch_and_project(
     rng: np.random.Generator,
     start: Float64Array | None = None,
     time_limit: float | None = None,
-    progress: Callable[[Progress], bool | None] | None = None,
+    progress: Callable[[Solution], bool | None] | None = None,
 ) -> Solution:
     r"""Solve (K + D) a = y by exact solves on blocks of rows, with acceleration.
 
@@ -98,7 +97,7 @@ def sketch_and_project(
                 status = Status.TIME
                 break
         passes += 1
-        if progress is not None and progress(Progress(w * scale, passes, least)):
+        if progress is not None and progress(Solution(w * scale, Status.PAUSED, passes, least)):
             status = Status.PAUSED
         if passes % LOOK_EVERY and passes < max_passes and status is Status.LIMIT:
             continue

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import scipy.linalg as la
 
-from gramian._checkpoint import read_state, write_state
+from gramian._files import read_state, write_state
 from gramian._typing import Float64Array, IntArray
 from gramian.compression.builder import Builder
 from gramian.compression.plan import NOMINAL_THREADS
@@ -22,8 +22,7 @@ from gramian.exact.preconditioner import Compressed, RootAndBlocks, root_and_blo
 from gramian.exact.sketch import block_rows, sketch_and_project
 from gramian.exact.system import ExactSystem
 from gramian.operators.kernel import working_bytes
-from gramian.solvers.krylov import Progress, conjugate_gradient
-from gramian.solvers.minres import minimal_residual
+from gramian.solvers.krylov import conjugate_gradient, minimal_residual
 from gramian.solvers.solution import Solution, Status
 
 #: Seconds between two saves. Chosen by hand.
@@ -50,7 +49,7 @@ class Checkpoint:
         stored = read_state(self.path, self._identity)
         return None if stored is None else np.asarray(stored["value"], np.float64)
 
-    def watch(self, state: Progress) -> None:
+    def watch(self, state: Solution) -> None:
         """Keep the state, and save it if the last save is some time ago."""
         if not np.isfinite(state.value).all():
             return
@@ -140,7 +139,7 @@ def solve_exact(
     settings: SolveSettings,
     *,
     rng: np.random.Generator,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Solution], None] | None = None,
 ) -> tuple[Solution, list[Stage]]:
     r"""Solve (K + D) a = y for y (n, p) to ‖y − (K + D) a‖ ≤ tol ‖y‖ in every column; return the stages too.
 
@@ -163,7 +162,7 @@ def solve_exact(
         return _solve_system(system, right, settings, rng, None, progress)
     checkpoint = Checkpoint(settings.checkpoint, system, right)
 
-    def watched(state: Progress) -> None:
+    def watched(state: Solution) -> None:
         checkpoint.watch(state)
         if progress is not None:
             progress(state)
@@ -183,7 +182,7 @@ def _solve_system(
     settings: SolveSettings,
     rng: np.random.Generator,
     start: Float64Array | None,
-    progress: Callable[[Progress], None] | None,
+    progress: Callable[[Solution], None] | None,
 ) -> tuple[Solution, list[Stage]]:
     solver = settings.solver
     begin, name, block = time.perf_counter(), solver, 0
@@ -246,7 +245,7 @@ class _Staged:
         right: Float64Array,
         settings: SolveSettings,
         rng: np.random.Generator,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[Solution], None] | None,
     ) -> None:
         self._system, self._right, self._settings = system, right, settings
         self._rng, self._progress = rng, progress
@@ -327,7 +326,7 @@ class _Staged:
         residuals: list[float] = []
         verdict = "go on"
 
-        def watch(state: Progress) -> bool:
+        def watch(state: Solution) -> bool:
             nonlocal verdict
             residuals.append(state.residual)
             if self._progress is not None:

@@ -40,7 +40,7 @@ from gramian.gp.dense import FAILED, dense_likelihood, noise_of
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.prior import Hyperparameters, lengthscales
 from gramian.kernels.columns import dense
-from gramian.kernels.stacks import stacked_contraction, stacked_grams
+from gramian.kernels.gradient import stacked_contraction, stacked_grams
 
 #: Rows of a block of neighbours, and the share of the learning rows that is a random sample. Blocks of 100 to
 #: 250 and shares of an eighth to a third were equally good on cadata, census and cpusmall; a random sample

@@ -14,11 +14,11 @@ import numpy as np
 
 from gramian._lapack import cho_solve, inverse_of_factored
 from gramian._numerics import cholesky_lower
+from gramian._tiles import blas_for
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
 from gramian.kernels.gradient import contract
-from gramian.solvers.threads import blas_for
 
 #: Value of −log p(y) if the covariance cannot be factorised: worse than any real value.
 FAILED = 1e25

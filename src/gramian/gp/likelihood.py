@@ -50,8 +50,7 @@ from gramian.gp.dense import FAILED, dense_likelihood, noise_of
 from gramian.gp.prior import Hyperparameters, residual_diagonal, with_kernel
 from gramian.kernels.columns import dense
 from gramian.kernels.gradient import contract, contracted_diagonal, log_parameters
-from gramian.solvers.arrowhead import ArrowheadFactor, NodeSums
-from gramian.solvers.path_factor import PathFactor
+from gramian.solvers.arrowhead import ArrowheadFactor, NodeSums, PathFactor
 
 #: A node's number with F̄_bᵀF_b and F̄_bᵀF_A of some rows.
 Adjoints = tuple[int, Float64Array, Float64Array]
@@ -108,9 +107,9 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Marginal
     beta = factor.solve([s.rhs for s in sums])
     explained = sum(float(np.vdot(s.rhs, b)) for s, b in zip(sums, beta, strict=True))
     n = data.source.shape[0]
-    constant = factor.logdet + logdet + n * np.log(2.0 * np.pi)
+    constant = factor.blocks.logdet + logdet + n * np.log(2.0 * np.pi)
     value = -0.5 * (square - explained + outputs * constant)
-    return MarginalLikelihood(value, features, noise, PathFactor.of(factor), tuple(beta))
+    return MarginalLikelihood(value, features, noise, factor.blocks, tuple(beta))
 
 
 def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool = True) -> Float64Array:

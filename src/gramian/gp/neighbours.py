@@ -34,7 +34,7 @@ from gramian.exceptions import AccuracyWarning, user_level
 from gramian.gp.prior import Hyperparameters, in_units, lengthscales
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
-from gramian.kernels.stacks import stacked_grams
+from gramian.kernels.gradient import stacked_grams
 from gramian.landmarks.bisection import bisect
 from gramian.landmarks.routing import BisectionPartition
 

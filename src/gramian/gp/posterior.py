@@ -29,6 +29,7 @@ from functools import cached_property
 import numpy as np
 
 from gramian._numerics import descending_eigh
+from gramian._tiles import blas_for
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.approximations.polynomial_maps import TensorSketchBuilder
 from gramian.approximations.random_fourier import RandomFourierBuilder
@@ -40,13 +41,11 @@ from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.prior import residual_diagonal
-from gramian.kernels.base import Kernel, Scaled, Sum, lengthscale_array
+from gramian.kernels.base import Constant, Kernel, Scaled, Sum, lengthscale_array
 from gramian.kernels.columns import Columns
-from gramian.kernels.constant import Constant
 from gramian.kernels.dot_products import Linear, Polynomial
-from gramian.kernels.mapped import Mapped, MappedColumns
-from gramian.solvers.path_factor import PathFactor
-from gramian.solvers.threads import blas_for
+from gramian.kernels.mapped import Mapped
+from gramian.solvers.arrowhead import PathFactor
 
 #: Random features of each term of the prior, and fewest draws of e(x) that its variance is taken over: with
 #: 512 a deviation is met to about 3 %. Chosen by hand.
@@ -270,7 +269,7 @@ def _random_features(kernel: Kernel, d: int, rng: np.random.Generator) -> list[t
         return _random_features(kernel.left, d, rng) + _random_features(kernel.right, d, rng)
     if isinstance(kernel, Mapped):
         inner = _random_features(kernel.kernel, kernel.part(np.zeros((1, d))).shape[1], rng)
-        return [(factor, MappedColumns(one, kernel)) for factor, one in inner]
+        return [(factor, kernel.columns(one)) for factor, one in inner]
     if isinstance(kernel, Constant):
         return [(1.0, kernel.against(np.zeros((1, d)), np.float64))]
     if isinstance(kernel, Linear):  # k(x, ℓ_j e_j) = x_j/ℓ_j

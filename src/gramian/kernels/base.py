@@ -6,6 +6,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,20 +14,13 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from gramian._checks import positive_number, refuse_masked
-from gramian._numerics import stored_tolerance
+from gramian._numerics import STORED_TOLERANCE
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.values import as_array
 from gramian.engine import Engine
 from gramian.exceptions import InputError
-from gramian.kernels.columns import (
-    CallableColumns,
-    Columns,
-    PairColumns,
-    ScaledColumns,
-    check_block,
-    float_type,
-)
+from gramian.kernels.columns import Columns, ColumnsOf, check_block, float_type, tile_type
 from gramian.kernels.compiled import part_of_block
 
 #: Rows of one task, which the evaluator cuts into tiles. Chosen by hand.
@@ -156,7 +150,8 @@ class _Pair(Kernel):
     right: Kernel
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        return PairColumns(self.left.against(Z, dtype), self.right.against(Z, dtype), self.combine)
+        left, right = self.left.against(Z, dtype), self.right.against(Z, dtype)
+        return ColumnsOf(left.n_columns, left.dtype, partial(_combine, left, right, self.combine))
 
     def diagonal(self, X: Rows) -> Float64Array:
         return np.asarray(self.combine(self.left.diagonal(X), self.right.diagonal(X)))
@@ -168,6 +163,13 @@ class _Pair(Kernel):
     @property
     def definite(self) -> bool:
         return self.left.definite and self.right.definite
+
+
+def _combine(left: Columns, right: Columns, combine: np.ufunc, X: Rows, out: FloatArray) -> None:
+    """Write a sum or product of two kernels, combined in place."""
+    for rows in row_slices(X.shape[0], tile_rows(left.n_columns, left.dtype.itemsize)):
+        left.into(X[rows], out[rows])
+        combine(out[rows], right(X[rows]), out=out[rows])
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,12 @@ class Scaled(Kernel):
         object.__setattr__(self, "factor", positive_number("factor", self.factor))
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        return ScaledColumns(self.kernel.against(Z, dtype), self.factor)
+        inner = self.kernel.against(Z, dtype)
+        return ColumnsOf(inner.n_columns, inner.dtype, partial(self._write, inner))
+
+    def _write(self, inner: Columns, X: Rows, out: FloatArray) -> None:
+        inner.into(X, out)
+        out *= self.factor
 
     def diagonal(self, X: Rows) -> Float64Array:
         return self.factor * self.kernel.diagonal(X)
@@ -207,6 +214,26 @@ class Scaled(Kernel):
     @property
     def definite(self) -> bool:
         return self.kernel.definite
+
+
+@dataclass(frozen=True)
+class Constant(Kernel):
+    """k(x, z) = 1: ``c * Constant()`` in a sum is an intercept whose prior has the variance c.
+
+    >>> import numpy as np, gramian as gm
+    >>> (gm.Gaussian() + 2.0 * Constant())(np.array([[0.0]]), np.array([[0.0], [99.0]]))
+    array([[3., 2.]])
+    """
+
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
+        return ColumnsOf(Z.shape[0], tile_type(Z, dtype), _write_ones)
+
+    def diagonal(self, X: Rows) -> Float64Array:
+        return np.ones(as_rows(X, "X").shape[0])
+
+
+def _write_ones(X: Rows, out: FloatArray) -> None:
+    out[...] = 1.0
 
 
 @dataclass(frozen=True)
@@ -228,8 +255,10 @@ class FunctionKernel(Kernel):
             )
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
-        return CallableColumns(Z, work, self.function)
+        return ColumnsOf(Z.shape[0], tile_type(Z, dtype), partial(self._write, Z))
+
+    def _write(self, Z: Rows, X: Rows, out: FloatArray) -> None:
+        out[...] = check_block(self.function(X, Z), *out.shape)
 
     def diagonal(self, X: Rows) -> Float64Array:
         # The function returns blocks only: small square blocks compute few unused values in few calls.
@@ -253,7 +282,7 @@ def _check_symmetric(block: Array) -> None:
     values = np.asarray(block, np.float64)
     with np.errstate(invalid="ignore"):
         gaps = np.abs(values - values.T)
-        bad = gaps > stored_tolerance() * np.abs(values).max(initial=0.0)
+        bad = gaps > STORED_TOLERANCE * np.abs(values).max(initial=0.0)
     if bad.any():
         i, j = np.unravel_index(int(np.where(bad, gaps, 0.0).argmax()), gaps.shape)
         raise InputError(
@@ -261,7 +290,7 @@ def _check_symmetric(block: Array) -> None:
             f"{values[j, i]:.6g} for two rows of X. Return (f(X, Z) + f(Z, X).T)/2 if you mean that."
         )
     size, diagonal = float(np.abs(values).max(initial=0.0)), values.diagonal()
-    low = stored_tolerance() * size
+    low = STORED_TOLERANCE * size
     if len(diagonal) and (diagonal.min() < -low or diagonal.max() <= low < size):
         raise InputError(
             f"the kernel function gives {diagonal.min():.6g} for k(x, x), beside values of size {size:.6g} "
@@ -270,23 +299,27 @@ def _check_symmetric(block: Array) -> None:
         )
 
 
-def stored_lengthscale(value: float | Sequence[float] | Array) -> float | tuple[float, ...]:
+def stored_lengthscale(
+    value: float | Sequence[float] | Array, name: str = "lengthscale"
+) -> float | tuple[float, ...]:
     """Return a lengthscale as a hashable value: a float, or a tuple with one float per feature."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if not isinstance(value, list | tuple):
-        return positive_number("lengthscale", value)
+        return positive_number(name, value)
     if not value:
-        raise InputError("lengthscale is empty; give a positive number, or one per feature.")
-    return tuple(positive_number(f"lengthscale[{i}]", v) for i, v in enumerate(value))
+        raise InputError(f"{name} is empty; give a positive number, or one per feature.")
+    return tuple(positive_number(f"{name}[{i}]", v) for i, v in enumerate(value))
 
 
-def lengthscale_array(value: float | tuple[float, ...], n_features: int) -> Float64Array:
+def lengthscale_array(
+    value: float | tuple[float, ...], n_features: int, name: str = "lengthscale"
+) -> Float64Array:
     """Return the lengthscales as an array, one or one per feature, checked against the number of features."""
     array = np.atleast_1d(np.asarray(value, np.float64))
     if array.size not in (1, n_features):
         raise InputError(
-            f"lengthscale has {array.size} values, but the rows have {n_features} features. Give one "
+            f"{name} has {array.size} values, but the rows have {n_features} features. Give one "
             "number, or one per feature."
         )
     return array

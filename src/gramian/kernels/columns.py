@@ -62,6 +62,15 @@ def float_type(*arrays: Rows) -> np.dtype[Any]:
     return np.dtype(np.float32 if single else np.float64)
 
 
+def tile_type(Z: Rows, dtype: DTypeLike | None) -> np.dtype[Any]:
+    """Return the type of the tiles k(·, Z) if ``dtype`` is asked for; None leaves it to the points."""
+    return float_type(Z) if dtype is None else np.dtype(dtype)
+
+
+def leave(t: FloatArray) -> None:
+    """Leave a tile as it is."""
+
+
 def is_thin(X: Rows) -> bool:
     """Return whether rows are so sparse that a sparse product is faster than dense tiles."""
     return sp.issparse(X) and X.nnz < THIN * X.shape[0] * X.shape[1]
@@ -119,13 +128,13 @@ class DotColumns(Columns):
     def __init__(
         self,
         Z: Rows,
-        dtype: DTypeLike,
+        dtype: DTypeLike | None,
         lengthscale: FloatArray,
         elementwise: ElementMap,
         *,
         normalize: bool = False,
     ) -> None:
-        super().__init__(Z.shape[0], dtype)
+        super().__init__(Z.shape[0], tile_type(Z, dtype))
         self._elementwise = elementwise
         self._normalize = normalize
         self._weights = np.broadcast_to(lengthscale**-2.0, (Z.shape[1],))
@@ -155,38 +164,12 @@ def _norms_or_one(points: Rows, weights: FloatArray) -> Float64Array:
     return np.where(norms > 0, norms, 1.0)
 
 
-class PairColumns(Columns):
-    """Columns of a sum or product of two kernels, combined in place."""
+class ColumnsOf(Columns):
+    """Columns that ``write(X, out)`` fills: of a kernel that is made of others, or of a user's function."""
 
-    def __init__(self, left: Columns, right: Columns, combine: np.ufunc) -> None:
-        super().__init__(left.n_columns, left.dtype)
-        self._left, self._right, self._combine = left, right, combine
-
-    def into(self, X: Rows, out: FloatArray) -> None:
-        for rows in row_slices(X.shape[0], tile_rows(self.n_columns, self.dtype.itemsize)):
-            part, tile = X[rows], out[rows]
-            self._left.into(part, tile)
-            self._combine(tile, self._right(part), out=tile)
-
-
-class ScaledColumns(Columns):
-    """Columns of a kernel times a positive number."""
-
-    def __init__(self, inner: Columns, factor: float) -> None:
-        super().__init__(inner.n_columns, inner.dtype)
-        self._inner, self._factor = inner, factor
+    def __init__(self, n_columns: int, dtype: DTypeLike, write: Callable[[Rows, FloatArray], None]) -> None:
+        super().__init__(n_columns, dtype)
+        self._write = write
 
     def into(self, X: Rows, out: FloatArray) -> None:
-        self._inner.into(X, out)
-        out *= self._factor
-
-
-class CallableColumns(Columns):
-    """Columns of a user's function f(X, Z) → (n, m)."""
-
-    def __init__(self, Z: Rows, dtype: DTypeLike, function: Callable[[Rows, Rows], Array]) -> None:
-        super().__init__(Z.shape[0], dtype)
-        self._points, self._function = Z, function
-
-    def into(self, X: Rows, out: FloatArray) -> None:
-        out[...] = check_block(self._function(X, self._points), X.shape[0], self.n_columns)
+        self._write(X, out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from gramian.kernels.columns import (
     is_thin,
     scaled_columns,
     squared_norms,
+    tile_type,
 )
 
 
@@ -52,10 +54,10 @@ class EuclideanColumns(Columns):
         slope: float,
         order: float = 1.0,
     ) -> None:
-        super().__init__(Z.shape[0], dtype)
+        super().__init__(Z.shape[0], tile_type(Z, dtype))
         self._elementwise = elementwise
-        self._frame = _Frame(np.sqrt(abs(factor)) / lengthscale, float(np.sign(factor)))
-        self._accuracy = _Accuracy(abs(factor), slope, order, self.dtype)
+        scale, sign = np.sqrt(abs(factor)) / lengthscale, float(np.sign(factor))
+        self._frame = _Frame(scale, sign, abs(factor), slope, order, self.dtype)
         self._row_size = max(Z.shape)
         self._Z: Rows = Z if is_thin(Z) else dense(Z)
         self._far = np.zeros(0, np.intp)
@@ -63,7 +65,7 @@ class EuclideanColumns(Columns):
         self._wide: _DenseProduct | None = None
         self._zero: _SparseProduct | None = None
         if sp.issparse(self._Z):
-            self._zero = _SparseProduct(self._Z, self._frame, self._accuracy)
+            self._zero = _SparseProduct(self._Z, self._frame)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 self._prepare(self._Z)
@@ -74,14 +76,14 @@ class EuclideanColumns(Columns):
         centre = _float32_numbers(points.mean(axis=0) if len(points) else np.zeros(n_features))
         b = (points - centre) * self._frame.scale
         norms = squared_norms(b)
-        needy = self._accuracy.needs_float64(norms, n_features)
+        needy = self._frame.needs_float64(norms, n_features)
         if needy.any():
             # Unlike the mean, the median is not dragged away by an outlier.
             centre = _float32_numbers(np.median(points, axis=0))
             b = (points - centre) * self._frame.scale
             norms = squared_norms(b)
-            needy = self._accuracy.needs_float64(norms, n_features)
-        limits = self._accuracy.limits(norms, n_features)
+            needy = self._frame.needs_float64(norms, n_features)
+        limits = self._frame.limits(norms, n_features)
         everything = np.arange(len(b))
         if self.dtype == np.float64:
             self._near = _DenseProduct(b, centre, Z, everything, self._frame, self.dtype, limits)
@@ -98,7 +100,7 @@ class EuclideanColumns(Columns):
     def into(self, X: Rows, out: FloatArray) -> None:
         by_zero = is_thin(X) or sp.issparse(self._Z)
         if by_zero and self._zero is None:
-            self._zero = _SparseProduct(self._Z, self._frame, self._accuracy)
+            self._zero = _SparseProduct(self._Z, self._frame)
         # A distance that overflows is infinite in this dtype, or is recomputed.
         with np.errstate(over="ignore", invalid="ignore"):
             for rows in row_slices(X.shape[0], tile_rows(self._row_size, self.dtype.itemsize)):
@@ -120,16 +122,10 @@ class EuclideanColumns(Columns):
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Scale and sign in whose units a tile is a signed squared distance."""
+    """Scale and sign in whose units a tile is a signed squared distance; rules of its accuracy in these."""
 
     scale: Float64Array
     sign: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Accuracy:
-    """Rules for the entries that a product may compute, for norms in units of the frame."""
-
     factor: float
     slope: float
     order: float
@@ -185,11 +181,20 @@ def _float32_numbers(centre: Float64Array) -> Float64Array:
     return np.clip(centre, -largest, largest).astype(np.float32).astype(np.float64)
 
 
-def _distances(X: Array, Z: Array, scale: Float64Array) -> Float64Array:
-    """Return squared distances from differences of the given points, accurate to the last digits."""
-    if scale.size == 1:
-        return cdist(X, Z, "euclidean") ** 2 * scale**2
-    return cdist(X, Z, "seuclidean", V=scale**-2.0) ** 2
+def _exact(
+    scale: Float64Array, X: Rows, Z: Rows, numbers: IntArray, rows: IntArray, columns: IntArray
+) -> Float64Array:
+    """Return squared distances from differences of rows and numbered points, accurate to the last digits."""
+    exact = np.empty((len(rows), len(columns)))
+    for i in row_slices(len(rows), MIN_ROWS):
+        part = dense(X[rows[i]], np.float64)
+        for j in row_slices(len(columns), MIN_ROWS):
+            points = dense(Z[numbers[columns[j]]], np.float64)
+            if scale.size == 1:
+                exact[i, j] = cdist(part, points, "euclidean") ** 2 * scale**2
+            else:
+                exact[i, j] = cdist(part, points, "seuclidean", V=scale**-2.0) ** 2
+    return exact
 
 
 class _DenseProduct:
@@ -220,7 +225,8 @@ class _DenseProduct:
 
     def into(self, X: Array, tile: FloatArray) -> None:
         np.matmul(self._augmented(X), self._factor, out=tile)
-        _settle(tile, self._frame.sign, self._limits, self._limit, lambda i, j: self._exact(X, i, j))
+        exact = partial(_exact, self._frame.scale, X, self._points, self._columns)
+        _settle(tile, self._frame.sign, self._limits, self._limit, exact)
 
     def _augmented(self, X: Array) -> FloatArray:
         n, d = X.shape
@@ -238,19 +244,15 @@ class _DenseProduct:
         a[:, -1] = 1.0
         return a
 
-    def _exact(self, X: Array, rows: IntArray, columns: IntArray) -> Float64Array:
-        Z = self._points[self._columns[columns]].astype(np.float64)
-        return _distances(X[rows].astype(np.float64), Z, self._frame.scale)
-
 
 class _SparseProduct:
     """Signed squared distances for sparse X or Z: not centred, and in float64 throughout."""
 
-    def __init__(self, Z: Rows, frame: _Frame, accuracy: _Accuracy) -> None:
+    def __init__(self, Z: Rows, frame: _Frame) -> None:
         self._frame, self._Z = frame, Z
         self._points = scaled_columns(Z, frame.scale)
         self._norms = squared_norms(self._points)
-        self._limits = accuracy.limits(self._norms, Z.shape[1])
+        self._limits = frame.limits(self._norms, Z.shape[1])
         self._limit = float(self._limits.max(initial=0.0))
 
     def into(self, X: Rows, tile: FloatArray) -> None:
@@ -259,14 +261,6 @@ class _SparseProduct:
         square *= -2.0
         square += squared_norms(a)[:, None]
         square += self._norms
-        _settle(square, 1.0, self._limits, self._limit, lambda i, j: self._exact(X, i, j))
+        exact = partial(_exact, self._frame.scale, X, self._Z, np.arange(self._Z.shape[0]))
+        _settle(square, 1.0, self._limits, self._limit, exact)
         np.multiply(square, self._frame.sign, out=tile, casting="same_kind")
-
-    def _exact(self, X: Rows, rows: IntArray, columns: IntArray) -> Float64Array:
-        exact = np.empty((len(rows), len(columns)))
-        for i in row_slices(len(rows), MIN_ROWS):
-            part = dense(X[rows[i]], np.float64)
-            for j in row_slices(len(columns), MIN_ROWS):
-                Z = dense(self._Z[columns[j]], np.float64)
-                exact[i, j] = _distances(part, Z, self._frame.scale)
-        return exact

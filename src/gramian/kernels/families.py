@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.special as special
@@ -17,7 +17,7 @@ from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, as_rows, lengthscale_array, stored_lengthscale
 from gramian.kernels.cityblock import CityblockColumns
-from gramian.kernels.columns import Columns, float_type
+from gramian.kernels.columns import Columns
 from gramian.kernels.compiled import exp_in_place, map_by_loop
 from gramian.kernels.euclidean import EuclideanColumns
 
@@ -38,6 +38,12 @@ class Family(Kernel):
     gamma_rule: ClassVar[tuple[float, float] | None] = (1.0, 1.0)
     #: Whether k decreases with ‖(x − z)/ℓ‖₂, or with a larger norm.
     decreasing: ClassVar[bool] = False
+    #: dk/d(r²) as a function of r² = ‖(x − z)/ℓ‖₂², 0 where it is infinite at r = 0; None if unknown.
+    radial_slope: ClassVar[Any] = None
+    #: dk/dp as a function of p = x·z/ℓ²; None if unknown.
+    product_slope: ClassVar[Any] = None
+    #: p of a kernel exp(−‖(x − z)/ℓ‖_p^q) with p other than 2; None for other kernels.
+    norm_power: ClassVar[float | None] = None
 
     lengthscale: float | tuple[float, ...] = 1.0
 
@@ -56,19 +62,12 @@ class Family(Kernel):
         return cls((factor * gamma) ** (-1.0 / power))
 
     @property
-    def radial_slope(self) -> Map | None:
-        """dk/d(r²) as a function of r² = ‖(x − z)/ℓ‖₂², 0 where it is infinite at r = 0; None if unknown."""
-        return None
-
-    @property
-    def product_slope(self) -> Map | None:
-        """dk/dp as a function of p = x·z/ℓ²; None if unknown."""
-        return None
-
-    @property
-    def norm_power(self) -> float | None:
-        """p of a kernel exp(−‖(x − z)/ℓ‖_p^q) with p other than 2; None for other kernels."""
-        return None
+    def gamma(self) -> float | None:
+        """The gamma that stands for the kernel's one lengthscale; None for families without one."""
+        if self.gamma_rule is None or isinstance(self.lengthscale, tuple):
+            return None
+        factor, power = self.gamma_rule
+        return float(1.0 / (factor * self.lengthscale**power))
 
     @property
     def has_gradient(self) -> bool:
@@ -82,11 +81,8 @@ class Stationary(Family):
 
     #: Whether the spectral measure is known: w = √s·g/ℓ with g standard normal and s from ``mixing``.
     has_measure: ClassVar[bool] = False
-
-    @property
-    def mixing(self) -> Map | None:
-        """Quantile function of s in w = √s·g/ℓ; None if s is always 1."""
-        return None
+    #: Quantile function of s in w = √s·g/ℓ; None if s is always 1.
+    mixing: ClassVar[Any] = None
 
     @property
     def one_bandwidth(self) -> bool:
@@ -109,9 +105,8 @@ class EuclideanKernel(Stationary):
     slope = 1.0
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
         return EuclideanColumns(
-            Z, work, self._scales(Z), self.distance_factor, self.map_tile, slope=self.slope
+            Z, dtype, self._scales(Z), self.distance_factor, self.map_tile, slope=self.slope
         )
 
     @abstractmethod
@@ -132,9 +127,8 @@ class Gaussian(EuclideanKernel):
     def map_tile(self, t: FloatArray) -> None:
         exp_in_place(t)
 
-    @property
-    def radial_slope(self) -> Map:
-        return lambda t: -0.5 * np.exp(-0.5 * t)
+    def radial_slope(self, t: Float64Array) -> Array:
+        return -0.5 * np.exp(-0.5 * t)
 
 
 @dataclass(frozen=True)
@@ -148,13 +142,11 @@ class Exponential(EuclideanKernel):
     def map_tile(self, t: FloatArray) -> None:
         exp_of_power(t, 0.5)
 
-    @property
-    def radial_slope(self) -> Map:
-        return lambda t: _halved_exponential(np.sqrt(t))
+    def radial_slope(self, t: Float64Array) -> Array:
+        return _halved_exponential(np.sqrt(t))
 
-    @property
-    def mixing(self) -> Map:
-        return _half_gamma  # w is Student's t with one degree of freedom, the Cauchy distribution
+    def mixing(self, u: Float64Array) -> Array:
+        return _half_gamma(u)  # w is Student's t with one degree of freedom, the Cauchy distribution
 
 
 @dataclass(frozen=True)
@@ -201,20 +193,15 @@ class Matern(EuclideanKernel):
         _exp_negative(t)
         t *= polynomial
 
-    @property
-    def radial_slope(self) -> Map:
-        def slope(t: Float64Array) -> Float64Array:
-            s = np.sqrt(2.0 * self.nu * t)
-            if self.nu == 0.5:
-                return _halved_exponential(s)
-            return np.exp(-s) * (-1.5 if self.nu == 1.5 else -(5.0 / 6.0) * (1.0 + s))
+    def radial_slope(self, t: Float64Array) -> Array:
+        s = np.sqrt(2.0 * self.nu * t)
+        if self.nu == 0.5:
+            return _halved_exponential(s)
+        return np.exp(-s) * (-1.5 if self.nu == 1.5 else -(5.0 / 6.0) * (1.0 + s))
 
-        return slope
-
-    @property
-    def mixing(self) -> Map:
+    def mixing(self, u: Float64Array) -> Array:
         # s = ν/Gamma(ν), which makes w Student's t with 2ν degrees of freedom.
-        return lambda u: self.nu / special.gammaincinv(self.nu, u)
+        return np.asarray(self.nu / special.gammaincinv(self.nu, u))
 
 
 @dataclass(frozen=True)
@@ -238,13 +225,11 @@ class RationalQuadratic(EuclideanKernel):
         t *= -self.shape
         exp_in_place(t)
 
-    @property
-    def radial_slope(self) -> Map:
-        return lambda t: -0.5 * (1.0 + t / (2.0 * self.shape)) ** (-self.shape - 1.0)
+    def radial_slope(self, t: Float64Array) -> Array:
+        return -0.5 * (1.0 + t / (2.0 * self.shape)) ** (-self.shape - 1.0)
 
-    @property
-    def mixing(self) -> Map:
-        return lambda u: special.gammaincinv(self.shape, u) / self.shape
+    def mixing(self, u: Float64Array) -> Array:
+        return np.asarray(special.gammaincinv(self.shape, u) / self.shape)
 
 
 @dataclass(frozen=True)
@@ -259,13 +244,11 @@ class Cauchy(EuclideanKernel):
         t += 1.0
         np.reciprocal(t, out=t)
 
-    @property
-    def radial_slope(self) -> Map:
-        return lambda t: -((1.0 + t) ** -2.0)
+    def radial_slope(self, t: Float64Array) -> Array:
+        return -((1.0 + t) ** -2.0)
 
-    @property
-    def mixing(self) -> Map:
-        return lambda u: 2.0 * special.gammaincinv(1.0, u)
+    def mixing(self, u: Float64Array) -> Array:
+        return np.asarray(2.0 * special.gammaincinv(1.0, u))
 
 
 @dataclass(frozen=True)
@@ -274,18 +257,13 @@ class Laplacian(Stationary):
 
     names = ("laplacian",)
     decreasing = has_measure = True
+    norm_power = 1.0
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
-        return CityblockColumns(Z, work, self._scales(Z), _exp_negative)
+        return CityblockColumns(Z, dtype, self._scales(Z), _exp_negative)
 
-    @property
-    def norm_power(self) -> float:
-        return 1.0
-
-    @property
-    def mixing(self) -> Map:
-        return _half_gamma  # for each feature by itself
+    def mixing(self, u: Float64Array) -> Array:
+        return _half_gamma(u)  # for each feature by itself
 
 
 def exp_of_power(t: FloatArray, power: float) -> None:

@@ -1,19 +1,24 @@
-"""Kernels as functions of their log parameters, with gradients contracted with weights."""
+"""Kernels as functions of their log parameters: gradients contracted with weights, also of stacks of sets."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, FloatArray
 from gramian.exceptions import InputError
-from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
-from gramian.kernels.constant import Constant
-from gramian.kernels.families import Family
+from gramian.kernels.base import Constant, Kernel, Product, Scaled, Sum, lengthscale_array
+from gramian.kernels.families import EuclideanKernel, Family
 from gramian.kernels.input_gradient import kernel_values, power_slope, squared_distances, weighted_gradient
 from gramian.kernels.mapped import Mapped, Periodic
 
+#: Names of the parameters that are tuned.
+TUNED = ("factor", "lengthscale", "period")
 #: Rows whose differences are held at a time, for distances that are not computed by a product. Chosen by
 #: hand.
 DIFFERENCE_ROWS = 64
@@ -30,16 +35,11 @@ def log_parameters(kernel: Kernel) -> Float64Array:
     >>> np.exp(log_parameters(3.0 * Gaussian((1.0, 2.0)) + Linear(5.0))).round(6).tolist()
     [3.0, 1.0, 2.0, 5.0]
     """
-    if isinstance(kernel, Scaled):
-        return np.concatenate([[np.log(kernel.factor)], log_parameters(kernel.kernel)])
-    if isinstance(kernel, Sum | Product):
-        return np.concatenate([log_parameters(kernel.left), log_parameters(kernel.right)])
-    if isinstance(kernel, Constant):
-        return np.zeros(0)
-    if isinstance(kernel, Mapped):
-        own = np.log(np.atleast_1d(kernel.period)) if isinstance(kernel, Periodic) else np.zeros(0)
-        return np.concatenate([log_parameters(kernel.kernel), own])
-    return np.log(np.atleast_1d(np.asarray(_differentiable(kernel).lengthscale, np.float64)))
+    found = [
+        log_parameters(value) if isinstance(value, Kernel) else np.log(np.atleast_1d(value))
+        for value in _tuned(kernel).values()
+    ]
+    return np.concatenate([np.zeros(0), *found])
 
 
 def with_log_parameters(kernel: Kernel, theta: Array) -> Kernel:
@@ -69,19 +69,33 @@ def contract(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Array
     and one product.
     """
     X, Z = np.asarray(X, np.float64), np.asarray(Z, np.float64)
-    weights = np.asarray(weights, np.float64)
+    of_part = partial(_contract_part, X, Z)
+    return chained(kernel, np.asarray(weights, np.float64), lambda part: kernel_values(part, X, Z), of_part)
+
+
+def chained(
+    kernel: Kernel,
+    weights: Array,
+    values: Callable[[Kernel], Array],
+    of_part: Callable[[Kernel, Array], Array],
+) -> Float64Array:
+    """Return Σ w ∂k/∂θ_p of each log parameter by the chain rule, through multiples, sums and products.
+
+    ``values`` gives the values of a part, ``of_part`` the sums of a part that is none of these.
+    """
     if isinstance(kernel, Scaled):
-        own = kernel.factor * float(np.vdot(weights, kernel_values(kernel.kernel, X, Z)))
-        return np.concatenate([[own], contract(kernel.kernel, X, Z, kernel.factor * weights)])
-    if isinstance(kernel, Sum):
-        parts = [contract(part, X, Z, weights) for part in (kernel.left, kernel.right)]
-        return np.concatenate(parts)
-    if isinstance(kernel, Product):
-        left = contract(kernel.left, X, Z, weights * kernel_values(kernel.right, X, Z))
-        right = contract(kernel.right, X, Z, weights * kernel_values(kernel.left, X, Z))
-        return np.concatenate([left, right])
-    if isinstance(kernel, Constant):
-        return np.zeros(0)
+        own = kernel.factor * float(np.vdot(weights, values(kernel.kernel)))
+        return np.append(own, chained(kernel.kernel, kernel.factor * weights, values, of_part))
+    if isinstance(kernel, Sum | Product):
+        found = []
+        for part, other in ((kernel.left, kernel.right), (kernel.right, kernel.left)):
+            beside = weights * values(other) if isinstance(kernel, Product) else weights
+            found.append(chained(part, beside, values, of_part))
+        return np.concatenate(found)
+    return np.zeros(0) if isinstance(kernel, Constant) else np.asarray(of_part(kernel, weights))
+
+
+def _contract_part(X: Float64Array, Z: Float64Array, kernel: Kernel, weights: Array) -> Float64Array:
     if isinstance(kernel, Periodic) and len(Z):
         # Only differences count: angles about a common centre keep their digits far from the origin.
         X, Z = X - Z.mean(axis=0), Z - Z.mean(axis=0)
@@ -108,27 +122,20 @@ def contracted_diagonal(kernel: Kernel, X: Array, weights: Array) -> Float64Arra
     >>> contracted_diagonal(3.0 * Gaussian(2.0) + Linear(0.5), np.ones((1, 2)), np.ones(1)).tolist()
     [3.0, 0.0, -16.0]
     """
-    X, weights = np.asarray(X, np.float64), np.asarray(weights, np.float64)
-    if isinstance(kernel, Scaled):
-        own = kernel.factor * float(weights @ kernel.kernel.diagonal(X))
-        return np.concatenate([[own], contracted_diagonal(kernel.kernel, X, kernel.factor * weights)])
-    if isinstance(kernel, Sum):
-        return np.concatenate([contracted_diagonal(part, X, weights) for part in (kernel.left, kernel.right)])
-    if isinstance(kernel, Product):
-        left = contracted_diagonal(kernel.left, X, weights * kernel.right.diagonal(X))
-        right = contracted_diagonal(kernel.right, X, weights * kernel.left.diagonal(X))
-        return np.concatenate([left, right])
-    if isinstance(kernel, Constant):
-        return np.zeros(0)
-    if isinstance(kernel, Mapped):  # a period changes no distance on the diagonal
-        rest = np.zeros(np.size(kernel.period) if isinstance(kernel, Periodic) else 0)
-        return np.concatenate([contracted_diagonal(kernel.kernel, kernel.part(X), weights), rest])
-    family = _differentiable(kernel)
-    slope, each = family.product_slope, np.zeros(X.shape[1])
-    if slope is not None:
-        square = np.square(X / lengthscale_array(family.lengthscale, X.shape[1]))
-        each = -2.0 * (weights * slope(square.sum(axis=1))) @ square
-    return each if isinstance(family.lengthscale, tuple) else each.sum(keepdims=True)
+    X = np.asarray(X, np.float64)
+
+    def of_part(part: Kernel, weights: Array) -> Array:
+        if isinstance(part, Mapped):  # a period changes no distance on the diagonal
+            rest = np.zeros(np.size(part.period) if isinstance(part, Periodic) else 0)
+            return np.concatenate([contracted_diagonal(part.kernel, part.part(X), weights), rest])
+        family = _differentiable(part)
+        slope, each = family.product_slope, np.zeros(X.shape[1])
+        if slope is not None:
+            square = np.square(X / lengthscale_array(family.lengthscale, X.shape[1]))
+            each = -2.0 * (weights * slope(square.sum(axis=1))) @ square
+        return each if isinstance(family.lengthscale, tuple) else each.sum(keepdims=True)
+
+    return chained(kernel, np.asarray(weights, np.float64), lambda part: part.diagonal(X), of_part)
 
 
 def _by_feature(kernel: Family, X: Float64Array, Z: Float64Array, weights: Float64Array) -> Float64Array:
@@ -159,34 +166,28 @@ def _by_differences(X: Float64Array, Z: Float64Array, weighted: Float64Array, p:
 
 def _filled(kernel: Kernel, rest: list[float]) -> Kernel:
     """Return the kernel with parameters taken from the front of ``rest``."""
-    if isinstance(kernel, Scaled):
-        factor = _next(rest, kernel)
-        return Scaled(factor, _filled(kernel.kernel, rest))
-    if isinstance(kernel, Sum | Product):
-        left = _filled(kernel.left, rest)
-        return type(kernel)(left, _filled(kernel.right, rest))
-    if isinstance(kernel, Constant):
-        return kernel
-    if isinstance(kernel, Mapped):
-        kernel = replace(kernel, kernel=_filled(kernel.kernel, rest))
-        return (
-            replace(kernel, period=_like(kernel.period, rest, kernel))
-            if isinstance(kernel, Periodic)
-            else kernel
-        )
-    family = _differentiable(kernel)
-    return replace(family, lengthscale=_like(family.lengthscale, rest, kernel))
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, Kernel):
+            return _filled(value, rest)
+        if isinstance(value, tuple):
+            return tuple(map(fill, value))
+        if not rest:
+            raise InputError(
+                f"theta is too short for {kernel!r}. Give as many numbers as log_parameters has."
+            )
+        return float(rest.pop(0))
+
+    filled = {name: fill(value) for name, value in _tuned(kernel).items()}
+    return replace(kernel, **filled)  # type: ignore[type-var]
 
 
-def _like(before: float | tuple[float, ...], rest: list[float], kernel: Kernel) -> float | tuple[float, ...]:
-    """Return as many of the next parameters as there were before."""
-    return tuple(_next(rest, kernel) for _ in before) if isinstance(before, tuple) else _next(rest, kernel)
-
-
-def _next(rest: list[float], kernel: Kernel) -> float:
-    if not rest:
-        raise InputError(f"theta is too short for {kernel!r}. Give as many numbers as log_parameters has.")
-    return float(rest.pop(0))
+def _tuned(kernel: Kernel) -> dict[str, Any]:
+    """Return the parameters and the parts of a kernel by their names, in the order of θ."""
+    if not isinstance(kernel, Scaled | Sum | Product | Mapped | Constant):
+        _differentiable(kernel)
+    named = {field.name: getattr(kernel, field.name) for field in fields(kernel)}  # type: ignore[arg-type]
+    return {name: value for name, value in named.items() if name in TUNED or isinstance(value, Kernel)}
 
 
 def _differentiable(kernel: Kernel) -> Family:
@@ -197,3 +198,84 @@ def _differentiable(kernel: Kernel) -> Family:
         "a kernel such as gm.Gaussian() (not Cosine), or sums, products and multiples of such, or keep "
         "the parameters fixed."
     )
+
+
+def stacked_grams(kernel: Kernel, points: Array, dtype: DTypeLike = np.float64) -> FloatArray:
+    """Return k(x_i, x_j) within each set of points, shape (b, m, m), in ``dtype``.
+
+    points : (b, m, d), b sets of m rows. Kernels of Euclidean distances, their sums, products and multiples
+    are evaluated for all sets together, by products about the first point of each set, so that distances
+    keep their digits where a set is small beside its distance from the origin. Other kernels are evaluated
+    set by set. Time O(b m² d), memory twice the result.
+
+    >>> from gramian.kernels import Gaussian
+    >>> stacked_grams(Gaussian(1.0), np.zeros((2, 3, 1))).shape
+    (2, 3, 3)
+    """
+    if isinstance(kernel, Scaled):
+        out = stacked_grams(kernel.kernel, points, dtype)
+        out *= kernel.factor
+        return out
+    if isinstance(kernel, Sum | Product):
+        out = stacked_grams(kernel.left, points, dtype)
+        combine = np.add if isinstance(kernel, Sum) else np.multiply
+        return np.asarray(combine(out, stacked_grams(kernel.right, points, dtype), out=out))
+    if isinstance(kernel, EuclideanKernel):
+        return _euclidean(kernel, points, np.dtype(dtype))
+    made = np.empty((*points.shape[:2], points.shape[1]), dtype)
+    for rows, tile in zip(points, made, strict=True):
+        tile[:] = kernel(rows, dtype=np.float64, n_jobs=1)
+    return made
+
+
+def _euclidean(kernel: EuclideanKernel, points: Array, dtype: np.dtype[Any]) -> FloatArray:
+    scale = np.sqrt(abs(kernel.distance_factor)) / lengthscale_array(kernel.lengthscale, points.shape[2])
+    with np.errstate(over="ignore", invalid="ignore"):
+        about = np.asarray((points - points[:, :1]) * scale, dtype)
+        norms = np.einsum("bmd,bmd->bm", about, about)
+        tile = about @ about.transpose(0, 2, 1)
+        tile *= -2.0
+        tile += norms[:, :, None]
+        tile += norms[:, None, :]
+    if not np.isfinite(norms).all():
+        tile[~np.isfinite(tile)] = np.inf  # a distance that overflows
+    np.maximum(tile, 0.0, out=tile)
+    diagonal = np.arange(points.shape[1])
+    tile[:, diagonal, diagonal] = 0.0
+    if kernel.distance_factor < 0:
+        np.negative(tile, out=tile)
+    kernel.map_tile(tile)
+    return np.asarray(tile)
+
+
+def stacked_contraction(
+    kernel: Kernel, points: Array, weights: Float64Array, values: FloatArray | None = None
+) -> Float64Array:
+    r"""Return Σ_b Σ_ij w_bij ∂k(x_bi, x_bj)/∂θ_p for each log parameter θ_p, over a stack of sets of points.
+
+    points : (b, m, d); weights : (b, m, m), symmetric; values : the kernel's, if they are at hand. This is
+    :func:`contract` of each set, summed; in float64. Time O(b m² d), memory a few
+    times the weights.
+    """
+    if isinstance(kernel, Scaled):
+        own = float(np.vdot(weights, stacked_grams(kernel, points) if values is None else values))
+        return np.append(own, stacked_contraction(kernel.kernel, points, kernel.factor * weights))
+    return chained(
+        kernel, weights, lambda part: stacked_grams(part, points), partial(_contract_stack, points)
+    )
+
+
+def _contract_stack(points: Array, kernel: Kernel, weights: Float64Array) -> Float64Array:
+    slope = kernel.radial_slope if isinstance(kernel, Family) else None
+    if slope is None or not isinstance(kernel, Family):
+        return np.asarray(
+            np.sum([contract(kernel, x, x, w) for x, w in zip(points, weights, strict=True)], axis=0)
+        )
+    x = (points - points[:, :1]) / lengthscale_array(kernel.lengthscale, points.shape[2])
+    square = np.einsum("bmd,bmd->bm", x, x)
+    distance = square[:, :, None] + square[:, None, :] - 2.0 * (x @ x.transpose(0, 2, 1))
+    distance[:, np.arange(x.shape[1]), np.arange(x.shape[1])] = 0.0
+    S = weights * slope(np.maximum(distance, 0.0))
+    each = -4.0 * (np.einsum("bi,bif->f", S.sum(axis=2), x * x) - np.einsum("bif,bif->f", x, S @ x))
+    per_feature = isinstance(kernel.lengthscale, tuple)
+    return np.asarray(each if per_feature else each.sum(keepdims=True))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from gramian._numerics import distance_error, unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, Rows
 from gramian.exceptions import InputError
-from gramian.kernels.base import Kernel, Product, Scaled, Sum, as_rows, lengthscale_array
+from gramian.kernels.base import Constant, Kernel, Product, Scaled, Sum, as_rows, lengthscale_array
+from gramian.kernels.cityblock import minkowski
 from gramian.kernels.columns import dense
-from gramian.kernels.constant import Constant
 from gramian.kernels.dot_products import Cosine
 from gramian.kernels.families import Family, Map
 from gramian.kernels.mapped import Mapped, OnFeatures, Periodic
-from gramian.kernels.powered import PoweredExponential, minkowski
+from gramian.kernels.powered import PoweredExponential
 
 #: Rows and points of one tile, whose few float64 blocks stay in a core's cache. Chosen by hand.
 TILE_ROWS, TILE_POINTS = 128, 1024
@@ -223,8 +222,7 @@ def power_slope(kernel: Family, X: Float64Array, Z: Float64Array) -> Float64Arra
     power = kernel.norm_power
     assert power is not None
     q = kernel.q if isinstance(kernel, PoweredExponential) else 1.0
-    near = power == 1.0
-    s = cdist(X, Z, "cityblock") if near else minkowski(X, Z, np.ones(1), power) ** power
+    s = minkowski(X, Z, np.ones(1), power) ** power
     safe = np.where(s > 0, s, 1.0)
     k = np.exp(-(safe ** (q / power)))
     return np.where(s > 0, q * safe ** (q / power - 1.0) * k, 0.0)

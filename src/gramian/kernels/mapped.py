@@ -6,6 +6,7 @@ import numbers
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, as_rows, lengthscale_array, stored_lengthscale
-from gramian.kernels.columns import Columns, dense, float_type
+from gramian.kernels.columns import Columns, ColumnsOf, dense, tile_type
 from gramian.kernels.families import EuclideanKernel, Gaussian
 from gramian.kernels.precomputed import Precomputed
 
@@ -31,8 +32,15 @@ class Mapped(Kernel):
         """Return T of each row, shape (n, columns of T)."""
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
-        return MappedColumns(self.kernel.against(self.part(Z), work), self)
+        return self.columns(self.kernel.against(self.part(Z), tile_type(Z, dtype)))
+
+    def columns(self, inner: Columns) -> Columns:
+        """Return columns of mapped rows, which are mapped tile by tile."""
+        return ColumnsOf(inner.n_columns, inner.dtype, partial(self._write, inner))
+
+    def _write(self, inner: Columns, X: Rows, out: FloatArray) -> None:
+        for rows in row_slices(X.shape[0], tile_rows(inner.n_columns, inner.dtype.itemsize)):
+            inner.into(self.part(X[rows]), out[rows])
 
     def diagonal(self, X: Rows) -> Float64Array:
         return self.kernel.diagonal(self.part(as_rows(X, "X")))
@@ -120,10 +128,7 @@ class Periodic(Mapped):
                 f"kernel={self.kernel!r} is no kernel of a Euclidean distance with one lengthscale. Give for "
                 "example gm.Gaussian(lengthscale=1.0)."
             )
-        try:
-            object.__setattr__(self, "period", stored_lengthscale(self.period))
-        except InputError as error:
-            raise InputError(str(error).replace("lengthscale", "period")) from None
+        object.__setattr__(self, "period", stored_lengthscale(self.period, "period"))
 
     def part(self, X: Rows) -> Float64Array:
         angles = self.angles(dense(X, np.float64))
@@ -131,10 +136,8 @@ class Periodic(Mapped):
 
     def angles(self, X: Array) -> Float64Array:
         """Return 2πx_f/p_f, shape (n, features)."""
-        try:
-            return np.asarray(X * (2.0 * np.pi / lengthscale_array(self.period, X.shape[1])), np.float64)
-        except InputError as error:
-            raise InputError(str(error).replace("lengthscale", "period")) from None
+        scale = 2.0 * np.pi / lengthscale_array(self.period, X.shape[1], "period")
+        return np.asarray(X * scale, np.float64)
 
     def by_period(self, X: Array, gradient: Float64Array) -> Float64Array:
         """Return Σ_i g_i · ∂T(x_i)/∂ln p of each period, for gradients g by T(x_i), shape (n, 2 features)."""
@@ -148,23 +151,6 @@ class Periodic(Mapped):
         angles, (by_cosine, by_sine) = self.angles(X)[:, :, None], np.split(gradient, 2, axis=1)
         turned = np.cos(angles) * by_sine - np.sin(angles) * by_cosine
         return np.asarray(turned * (2.0 * np.pi / lengthscale_array(self.period, X.shape[1]))[:, None])
-
-
-class MappedColumns(Columns):
-    """Columns of a kernel of mapped rows, which are mapped tile by tile."""
-
-    def __init__(self, inner: Columns, mapped: Mapped) -> None:
-        super().__init__(inner.n_columns, inner.dtype)
-        self._inner, self._mapped = inner, mapped
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays that the evaluator holds."""
-        return self._inner.nbytes
-
-    def into(self, X: Rows, out: FloatArray) -> None:
-        for rows in row_slices(X.shape[0], tile_rows(self.n_columns, self.dtype.itemsize)):
-            self._inner.into(self._mapped.part(X[rows]), out[rows])
 
 
 def _columns(features: Sequence[int] | Array) -> tuple[int, ...]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy.spatial.distance import cdist
 
 from gramian._checks import positive_number
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
-from gramian.kernels.cityblock import CityblockColumns
-from gramian.kernels.columns import Columns, ElementMap, dense, float_type
+from gramian.kernels.cityblock import CityblockColumns, minkowski
+from gramian.kernels.columns import Columns, ColumnsOf, ElementMap, dense, leave, tile_type
 from gramian.kernels.euclidean import EuclideanColumns
 from gramian.kernels.families import Map, Stationary, exp_of_power
 
@@ -65,22 +65,14 @@ class PoweredExponential(Stationary):
         object.__setattr__(self, "q", q)
 
     def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
-        work = float_type(Z) if dtype is None else dtype
-        scales = self._scales(Z)
-        if self.p == 2.0:
-            smooth = self.q == 2.0
-            slope = 1.0 if smooth else float("inf")
-            return EuclideanColumns(Z, work, scales, 1.0, self._of_squares, slope=slope, order=self.q)
-        if self.p == 1.0:
-            return CityblockColumns(Z, work, scales, self._of_norms, exact=self.q < 1.0)
-        return MinkowskiColumns(Z, work, scales, self._of_norms, self.p)
+        return _norms(Z, dtype, self._scales(Z), self.p, self.q, self.map_tile)
 
     @property
     def radial_slope(self) -> Map | None:
         return self._slope if self.p == 2.0 else None
 
     @property
-    def norm_power(self) -> float | None:
+    def norm_power(self) -> float | None:  # type: ignore[override]
         return None if self.p == 2.0 else self.p
 
     def _slope(self, t: Float64Array) -> Float64Array:
@@ -95,56 +87,38 @@ class PoweredExponential(Stationary):
         """Write k into ``out`` from :func:`powered_distances`, where ℓ is one number."""
         power = 2.0 if self.p == 2.0 else 1.0
         np.multiply(distances, float(self._scales(distances).item()) ** -power, out=out)
-        (self._of_squares if self.p == 2.0 else self._of_norms)(out)
+        self.map_tile(out)
 
-    def _of_squares(self, t: FloatArray) -> None:
-        exp_of_power(t, 0.5 * self.q)
-
-    def _of_norms(self, t: FloatArray) -> None:
-        exp_of_power(t, self.q)
+    def map_tile(self, t: FloatArray) -> None:
+        exp_of_power(t, 0.5 * self.q if self.p == 2.0 else self.q)
 
 
 def powered_distances(X: Rows, Z: Rows, p: float, out: FloatArray) -> None:
     """Write ‖x − z‖_p of all pairs into ``out`` (n, m), squared for p = 2, to share among many ℓ and q."""
-    columns: Columns
-    one, dtype = np.ones(1), out.dtype
+    # The sharpest of these kernels has an infinite slope and needs the most digits near 0.
+    _norms(Z, out.dtype, np.ones(1), p, 1.0, leave).into(X, out)
+
+
+def _norms(
+    Z: Rows, dtype: DTypeLike | None, scales: Float64Array, p: float, q: float, elementwise: ElementMap
+) -> Columns:
+    """Return columns of ‖(x − z)/ℓ‖_p, squared for p = 2, as accurate as exp(−‖·‖_p^q) needs them."""
     if p == 2.0:
-        # The sharpest of these kernels has an infinite slope and needs the most digits near 0.
-        columns = EuclideanColumns(Z, dtype, one, 1.0, _as_they_are, slope=float("inf"))
-    elif p == 1.0:
-        columns = CityblockColumns(Z, dtype, one, _as_they_are)
-    else:
-        columns = MinkowskiColumns(Z, dtype, one, _as_they_are, p)
-    columns.into(X, out)
+        slope = 1.0 if q == 2.0 else float("inf")
+        return EuclideanColumns(Z, dtype, scales, 1.0, elementwise, slope=slope, order=q)
+    if p == 1.0:
+        return CityblockColumns(Z, dtype, scales, elementwise, exact=q < 1.0)
+    points = np.array(dense(Z), np.float64)
+    write = partial(_write_minkowski, points, 1.0 / scales, p, elementwise)
+    return ColumnsOf(len(points), tile_type(Z, dtype), write)
 
 
-def _as_they_are(t: FloatArray) -> None:
-    """Leave distances as they are."""
-
-
-class MinkowskiColumns(Columns):
-    """Columns of a kernel of ‖(x − z)/ℓ‖_p, by SciPy's distances (float64) per tile."""
-
-    def __init__(
-        self, Z: Rows, dtype: DTypeLike, lengthscale: Float64Array, elementwise: ElementMap, p: float
-    ) -> None:
-        super().__init__(Z.shape[0], dtype)
-        self._elementwise, self._p = elementwise, p
-        self._inverse = 1.0 / lengthscale
-        self._points = np.array(dense(Z), np.float64)
-
-    def into(self, X: Rows, out: FloatArray) -> None:
-        for rows in row_slices(X.shape[0], tile_rows(max(self._points.shape), 8)):
-            part, tile = dense(X[rows], np.float64), out[rows]
-            with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
-                tile[...] = minkowski(part, self._points, self._inverse, self._p)
-            self._elementwise(tile)
-
-
-def minkowski(X: Float64Array, Z: Float64Array, inverse: Float64Array, p: float) -> Float64Array:
-    """Return ‖(x_i − z_j) · inverse‖_p; scaling after the differences keeps digits far from the origin."""
-    if inverse.size == 1:
-        found = cdist(X, Z, "minkowski", p=p)
-        found *= inverse
-        return found
-    return cdist(X, Z, "minkowski", p=p, w=inverse**p)
+def _write_minkowski(
+    points: Float64Array, inverse: Float64Array, p: float, elementwise: ElementMap, X: Rows, out: FloatArray
+) -> None:
+    """Write a kernel of ‖(x − z)/ℓ‖_p, by SciPy's distances (float64) per tile."""
+    for rows in row_slices(X.shape[0], tile_rows(max(points.shape), 8)):
+        part, tile = dense(X[rows], np.float64), out[rows]
+        with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
+            tile[...] = minkowski(part, points, inverse, p)
+        elementwise(tile)

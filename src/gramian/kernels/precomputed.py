@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from gramian._numerics import stored_tolerance
+from gramian._numerics import STORED_TOLERANCE
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
-from gramian.kernels.columns import Columns
+from gramian.kernels.columns import Columns, ColumnsOf
 
 #: Bytes of a page of a file: the cost of a block is the number of pages that it touches.
 PAGE_BYTES = 4096
@@ -133,25 +134,6 @@ class StoredRows:
         return np.asarray(indices, np.float64)[:, None]
 
 
-class StoredColumns(Columns):
-    """Columns of a stored matrix at the numbers of the landmarks."""
-
-    def __init__(self, matrix: StoredMatrix | None, numbers: IntArray, dtype: DTypeLike) -> None:
-        super().__init__(len(numbers), dtype)
-        self._matrix, self._numbers = matrix, numbers
-
-    def into(self, X: Rows, out: FloatArray) -> None:
-        if self._matrix is None:
-            raise InputError(
-                "a fitted model does not keep the precomputed matrix. Call its methods with "
-                "K(X_new, X_train), not its parts."
-            )
-        rows = row_numbers(X)
-        height = len(rows) if self._matrix.sparse else tile_rows(self.n_columns, self.dtype.itemsize)
-        for part in row_slices(len(rows), max(1, height)):
-            out[part] = self._matrix.block(rows[part], self._numbers)
-
-
 @dataclass(frozen=True, eq=False)
 class Precomputed(Kernel):
     """k(x_i, z_j) = matrix[i, j]: rows are (n, 1) arrays of row numbers, landmarks numbers of training rows.
@@ -170,15 +152,33 @@ class Precomputed(Kernel):
         stored = np.dtype(np.float64) if self.matrix is None else self.matrix.dtype
         return np.dtype(np.float32 if stored.kind == "f" and stored.itemsize <= 4 else np.float64)
 
-    @property
-    def definite(self) -> bool:
-        return False
+    definite = False
 
-    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> StoredColumns:
-        numbers = row_numbers(Z)
+    def against(self, Z: Rows, dtype: DTypeLike | None = None) -> Columns:
+        values = np.asarray(Z)[:, 0]
         if self.matrix is not None:
-            self._check(Z, self.matrix.shape[1])
-        return StoredColumns(self.matrix, numbers, np.float64 if dtype is None else dtype)
+            n_train = self.matrix.shape[1]
+            wrong = (values != np.floor(values)) | (values < 0) | (values >= n_train)
+            if wrong.any():
+                raise InputError(
+                    f"landmarks holds {values[int(wrong.argmax())]:g}, but with kernel='precomputed' a "
+                    "landmark is the number of a training row. Give whole numbers from 0 to "
+                    f"{n_train - 1}, shape (m, 1)."
+                )
+        tiles = np.float64 if dtype is None else dtype
+        return ColumnsOf(len(values), tiles, partial(self._write, row_numbers(Z)))
+
+    def _write(self, numbers: IntArray, X: Rows, out: FloatArray) -> None:
+        """Write the stored values of rows and landmarks."""
+        if self.matrix is None:
+            raise InputError(
+                "a fitted model does not keep the precomputed matrix. Call its methods with "
+                "K(X_new, X_train), not its parts."
+            )
+        rows = row_numbers(X)
+        height = len(rows) if self.matrix.sparse else tile_rows(len(numbers), out.itemsize)
+        for part in row_slices(len(rows), max(1, height)):
+            out[part] = self.matrix.block(rows[part], numbers)
 
     def diagonal(self, X: Rows) -> Float64Array:
         if self.matrix is None:
@@ -187,31 +187,16 @@ class Precomputed(Kernel):
             )
         return self.matrix.diagonal(row_numbers(X)).astype(np.float64)
 
-    @staticmethod
-    def _check(Z: Rows, n_train: int) -> None:
-        """Raise if given landmarks are not numbers of training rows."""
-        values = np.asarray(Z)[:, 0]
-        wrong = (values != np.floor(values)) | (values < 0) | (values >= n_train)
-        if wrong.any():
-            raise InputError(
-                f"landmarks holds {values[int(wrong.argmax())]:g}, but with kernel='precomputed' a landmark "
-                f"is the number of a training row. Give whole numbers from 0 to {n_train - 1}, shape (m, 1)."
-            )
 
-
-class Bindable(Protocol):
-    """A map or predictor that can be evaluated with another kernel value."""
-
-    def on(self, kernel: Kernel) -> Self:
-        """Return the same one with this kernel."""
-
-
-Bound = TypeVar("Bound", bound=Bindable)
+#: A map or predictor with a method ``on(kernel)``, which returns the same one with another kernel.
+Bound = TypeVar("Bound", bound=Any)
 
 
 def bound(model: Bound, source: object) -> Bound:
     """Return a fitted map or predictor for these rows: with their values, where they are precomputed."""
-    return model.on(Precomputed(source.matrix)) if isinstance(source, StoredRows) else model
+    if isinstance(source, StoredRows):
+        model = model.on(Precomputed(source.matrix))
+    return model
 
 
 def released(model: Bound, kernel: Kernel) -> tuple[Bound, Kernel]:
@@ -246,7 +231,7 @@ def check_kernel_matrix(values: Rows) -> None:
     diagonal = StoredMatrix(values, symmetric=True).diagonal(np.arange(n)).astype(np.float64)
     size, apart, where, pair = _asymmetry(values)
     size = max(size, float(np.abs(diagonal).max()))
-    if apart > stored_tolerance() * size:
+    if apart > STORED_TOLERANCE * size:
         i, j = where
         raise InputError(
             f"X is not symmetric: X[{i}, {j}] is {pair[0]:.6g} and X[{j}, {i}] is {pair[1]:.6g}, the largest "
@@ -254,11 +239,11 @@ def check_kernel_matrix(values: Rows) -> None:
             "is K(X, X), rows and columns in the same order. Pass (K + K.T)/2 if you mean that."
         )
     least = int(diagonal.argmin())
-    if diagonal[least] < -stored_tolerance() * size:
+    if diagonal[least] < -STORED_TOLERANCE * size:
         raise InputError(
             f"X[{least}, {least}] is {diagonal[least]:.6g}, but k(x, x) cannot be negative. {CURE}."
         )
-    if size > 0.0 and float(diagonal.max()) <= stored_tolerance() * size:
+    if size > 0.0 and float(diagonal.max()) <= STORED_TOLERANCE * size:
         raise InputError(
             "the diagonal of X is zero, as in a matrix of distances. Pass kernel values, such as "
             "np.exp(-gamma * X**2) of Euclidean distances."

@@ -9,8 +9,6 @@ draws, and a product adds their frequencies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.special as special
 from scipy.stats import qmc
@@ -28,21 +26,13 @@ DRAWS = ("iid", "orthogonal", "qmc")
 SOBOL_BITS = 30
 
 
-@dataclass(frozen=True)
-class SpectralDraws:
-    """Frequencies w_j, shape (draws, features), and weights a_j with Σ_j a_j cos(w_j·(x − z)) ≈ k(x, z).
-
-    The sum of the weights is k(x, x). They are all equal, except for sums of kernels.
-    """
-
-    frequencies: Float64Array
-    weights: Float64Array
-
-
 def spectral_draws(
     kernel: Kernel, n_draws: int, n_features: int, rng: np.random.Generator, kind: str = "iid"
-) -> SpectralDraws:
-    r"""Draw frequencies from a kernel's spectral measure.
+) -> tuple[Float64Array, Float64Array]:
+    r"""Draw frequencies w_j from a kernel's spectral measure; return them and weights a_j.
+
+    Σ_j a_j cos(w_j·(x − z)) ≈ k(x, z) for w_j in the rows of an array (draws, features). The sum of the
+    weights is k(x, x). They are all equal, except for sums of kernels.
 
     kernel : Gaussian, Laplacian, Exponential, Matern, RationalQuadratic or Cauchy, or sums, products and
         positive multiples of these.
@@ -60,8 +50,8 @@ def spectral_draws(
     and for a Sobol sequence of more than 21,201 coordinates.
 
     >>> from gramian.kernels import Gaussian
-    >>> draws = spectral_draws(Gaussian(2.0), 1000, 3, np.random.default_rng(0), "orthogonal")
-    >>> draws.frequencies.shape, bool(abs(draws.frequencies.std() - 0.5) < 0.02)
+    >>> frequencies, weights = spectral_draws(Gaussian(2.0), 1000, 3, np.random.default_rng(0), "orthogonal")
+    >>> frequencies.shape, bool(abs(frequencies.std() - 0.5) < 0.02)
     ((1000, 3), True)
     """
     if kind not in DRAWS:
@@ -84,7 +74,7 @@ def spectral_draws(
             # Pair at random, because the draws of a family may be ordered.
             pair = rng.permutation(len(rows)) if len(families) > 1 else slice(None)
             rows += _family(family, len(rows), n_features, rng, kind)[pair]
-    return SpectralDraws(frequencies, np.repeat(factors / counts, counts))
+    return frequencies, np.repeat(factors / counts, counts)
 
 
 def spectral_terms(kernel: Kernel) -> list[tuple[float, tuple[Stationary, ...]]]:

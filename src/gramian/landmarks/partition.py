@@ -17,7 +17,7 @@ from gramian._tiles import one_blas_thread
 from gramian._typing import Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel
-from gramian.kernels.columns import dense
+from gramian.kernels.columns import dense, squared_norms
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.bisection import bisect
 from gramian.landmarks.routing import (
@@ -113,14 +113,6 @@ def fit_partition(
         return _nested(sample, n_blocks, max(1, n_levels), method, rounds, rng)
 
 
-def _squares(rows: Rows) -> FloatArray:
-    """Return ‖x_i‖²."""
-    if sp.issparse(rows):
-        squares: FloatArray = np.asarray(rows.multiply(rows).sum(axis=1), rows.dtype).ravel()
-        return squares
-    return np.asarray(np.einsum("ij,ij->i", rows, rows))
-
-
 def _centers(sample: Rows, count: int, method: str, rounds: int, rng: np.random.Generator) -> FloatArray:
     """Return at most ``count`` distinct centres."""
     if count == 1:
@@ -164,7 +156,7 @@ def farthest_first(points: Rows, count: int, rng: np.random.Generator) -> tuple[
     """
     # float32 would round all distances at the scale of the farthest outlier.
     points = points.astype(np.float64, copy=False)
-    norms = _squares(points)
+    norms = squared_norms(points)
     chosen, squares = [int(rng.integers(points.shape[0]))], [np.inf]
     nearest = np.full(len(norms), np.inf)
     while len(chosen) < count:

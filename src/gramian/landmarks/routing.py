@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._numerics import distance_error, routing_tolerance
+from gramian._numerics import ROUTING_TOLERANCE, distance_error
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.engine import Engine
@@ -74,7 +74,7 @@ class CenterPartition(Partition):
     centres, and without this margin such a row could change blocks from one call to the next.
 
     Rounding moves a score by about ``distance_error`` of ‖c_s − o‖². If that is too large beside the squared
-    distance to the next centre (``routing_tolerance``), o becomes the median of the centres, which outliers
+    distance to the next centre (``ROUTING_TOLERANCE``), o becomes the median of the centres, which outliers
     do not move. If it is still too large, scores are computed in float64.
 
     centers : (c, d), float32 or float64: the type of the scores, except for those that need float64.
@@ -284,7 +284,7 @@ def _misses(centers: FloatArray, offset: FloatArray, origin: FloatArray, nearest
     """Tell whether scores (x − origin)·(c_s − offset) in float32 are too coarse for some centre."""
     rows = _lengths(centers, origin) + _lengths(offset[None, :], origin)
     error = distance_error(_lengths(centers, offset) * rows / nearest, centers.shape[1], np.float32)
-    return bool((error > routing_tolerance()).any())
+    return bool((error > ROUTING_TOLERANCE).any())
 
 
 def _lengths(points: FloatArray, origin: FloatArray) -> Float64Array:

@@ -14,8 +14,16 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
-from gramian.landmarks.leverage import bless, draw, leverage_sample, ridge_leverage_scores
-from gramian.landmarks.pivoting import pivoted_cholesky, pivoted_qr, proposed_rows, rpcholesky
+from gramian.landmarks.picking import (
+    bless,
+    draw,
+    leverage_sample,
+    pivoted_cholesky,
+    pivoted_qr,
+    proposed_rows,
+    ridge_leverage_scores,
+    rpcholesky,
+)
 from gramian.landmarks.routing import CenterPartition, shift_rows
 
 #: The name of a rule, or the points themselves.
@@ -70,8 +78,8 @@ def select_landmarks(
         - ``"weighted-kmeans"``: the same, rows weighted by their ridge leverage scores (:func:`lloyd`
           takes other weights).
         - ``"leverage"``, ``"bless"``: rows drawn by ridge leverage scores, see
-          :mod:`gramian.landmarks.leverage`.
-        - ``"rpcholesky"``, ``"cholesky"``, ``"pivoted-qr"``: pivots, see :mod:`gramian.landmarks.pivoting`;
+          :mod:`gramian.landmarks.picking`.
+        - ``"rpcholesky"``, ``"cholesky"``, ``"pivoted-qr"``: pivots, see :mod:`gramian.landmarks.picking`;
           fewer than ``count`` if fewer rows span the others up to rounding.
 
     kernel : k, needed by every rule except the first two.

@@ -28,9 +28,8 @@ from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import BisectionPartition, CenterPartition, Partition
 from gramian.model_file.container import CURE, require
 from gramian.model_file.registry import Parts, check_shape, hold, holds, own_parts, shapes, tiles, within
-from gramian.solvers.arrowhead import Forest
+from gramian.solvers.arrowhead import Forest, PathFactor
 from gramian.solvers.core import CoupledCore
-from gramian.solvers.path_factor import PathFactor
 
 #: Most levels of a hierarchy of blocks: a fit makes fewer than ten.
 MOST_LEVELS = 64

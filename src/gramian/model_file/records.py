@@ -20,7 +20,7 @@ from gramian.estimator.constraints import check_parameters
 from gramian.exceptions import InputError, ModelFileError, quoted
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
-from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
+from gramian.kernels.resolve import kernel_from_spec, kernel_to_spec
 from gramian.model_file.container import CURE, LEAST_ROOM, PLAIN_KINDS, extent, require
 from gramian.model_file.estimators import FINITE, check_answer, feature_names, set_feature_names
 from gramian.model_file.parts import KNOWN

@@ -21,6 +21,7 @@ import scipy.linalg as la
 from gramian._budget import format_bytes
 from gramian._lapack import cho_solve, solve_triangular
 from gramian._numerics import cholesky_lower, gram_factor
+from gramian._tiles import blas_for
 from gramian._typing import Float64Array, IntArray
 from gramian.engine import Engine
 from gramian.exceptions import InputError
@@ -29,7 +30,6 @@ from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.solution import Solution, Status, relative_residual
-from gramian.solvers.threads import blas_for
 
 #: Right-hand sides that are solved at a time. Chosen by hand.
 COLUMNS = 64
@@ -65,7 +65,7 @@ class ArrowheadAlgebra:
 
     def logdet(self, alpha: float) -> float:
         n, rank = self._levels[0].n_rows, self._forest.total_rank
-        return (n - rank) * float(np.log(alpha)) + self._factored(alpha).logdet
+        return (n - rank) * float(np.log(alpha)) + self._factored(alpha).blocks.logdet
 
     def eigenvalues(self) -> Float64Array:
         # K̃ = FFᵀ and FᵀF have the same nonzero eigenvalues, and FᵀF splits into one matrix per root.
@@ -117,10 +117,9 @@ class ArrowheadAlgebra:
                     numbers, tile = numbers[ends], tile[ends]
                 path = [values for up in above for _, values in up.gather(numbers).values()]
                 rows = np.hstack([*path, tile]) if len(numbers) else tile
-                whole = slice(0, len(rows))
                 if len(rows):
-                    upwards = (first + s, *reversed(self._forest.path(first + s)))
-                    factor.whiten_rows(rows, [(node, whole) for node in upwards])
+                    for node in (first + s, *reversed(self._forest.path(first + s))):
+                        factor.blocks.forward(node, rows)
                 parts.append((numbers, np.einsum("ij,ij->i", rows, rows)))
             return parts
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._checkpoint import check_identity, checkpoint_folder, read_state, write_state
+from gramian._files import check_identity, checkpoint_folder, read_state, write_state
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import FeatureMap

@@ -17,6 +17,7 @@ from itertools import chain
 import numpy as np
 
 from gramian._numerics import descending_eigh, gram_factor, ridge_tolerance, unit_roundoff
+from gramian._tiles import blas_for
 from gramian._typing import Float64Array, FloatArray
 from gramian.compression.features import FeatureMap, Unit
 from gramian.engine import Engine
@@ -24,7 +25,6 @@ from gramian.ridge.sums import solve_eliminated, split_intercept, warn_if_missed
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums
 from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.solution import Solution, Status, relative_residual
-from gramian.solvers.threads import blas_for
 
 #: Eigenvectors that rows are multiplied with at a time: 2 MB for a unit of 256 rows.
 STRIPE = 1024
@@ -39,10 +39,10 @@ class EliminatedHat:
     def diagonal(self, F: FloatArray, unit: Unit) -> Float64Array:
         """Return the sums of squares of the whitened rows."""
         out = np.empty((len(F), len(self.factors)))
-        upwards = [(s.node, s.rows) for s in chain.from_iterable(reversed(unit.levels))]
         for k, factor in enumerate(self.factors):
             rows = F.astype(np.float64)
-            factor.whiten_rows(rows, upwards)
+            for segment in chain.from_iterable(reversed(unit.levels)):
+                factor.blocks.forward(segment.node, rows[segment.rows])
             out[:, k] = np.einsum("ij,ij->i", rows, rows)
         return out
 

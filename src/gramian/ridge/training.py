@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gramian._budget import format_bytes
-from gramian._checkpoint import checkpoint_folder
+from gramian._files import checkpoint_folder
 from gramian._phases import uncounted
 from gramian.approximations.setup import FitSetup
 from gramian.compression.predictor import fold
@@ -30,7 +30,7 @@ from gramian.ridge.checkpoint import SumsCheckpoint
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import RidgeParameters, exact_of, plan_exact, plan_sums
 from gramian.ridge.sums import RidgeSums, solve_ridge, sum_rows
-from gramian.solvers.krylov import Progress
+from gramian.solvers.solution import Solution
 
 #: Logger of phases: each record has the attributes ``phase``, ``seconds`` and ``bytes``.
 LOG = logging.getLogger("gramian")
@@ -124,7 +124,7 @@ def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Ex
     began = time.perf_counter()
     done = run.phases("exact", unit="steps")
 
-    def progress(state: Progress) -> None:
+    def progress(state: Solution) -> None:
         done(1, f"residual {state.residual:.1e}")
 
     predictor, offset, solution, stages = train_exact(

@@ -21,6 +21,7 @@ import scipy.linalg as la
 from gramian._budget import format_bytes
 from gramian._numerics import cholesky_lower
 from gramian._phases import Phases, silent
+from gramian._tiles import blas_for
 from gramian._typing import Float64Array
 from gramian.estimator.labelled import LabelledRows
 from gramian.exact.loo import SQUARES, per_feature, refine_kernel
@@ -28,7 +29,6 @@ from gramian.exceptions import BudgetError, NumericalError, NumericalWarning
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
 from gramian.search import Limits, Trial, Trials, search
-from gramian.solvers.threads import blas_for
 
 #: Rows that kernels with one lengthscale are fitted to, rows for the best of them, and most held-out rows.
 FIRST_ROWS, MORE_ROWS, HELD_OUT_ROWS = 300, 1_000, 2_000

@@ -13,7 +13,7 @@ O(r₀³ + Σ r_s³ + r₀² Σ r_s), memory O(r₀² + Σ r₀ r_s + Σ r_s²).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,9 @@ from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import InputError
+
+#: Arrays of a node on itself and against its path: L_b and Y_b, or updates Σ Y_bᵀY_b of its descendants.
+Pair = tuple[Float64Array, Float64Array]
 
 
 @dataclass(frozen=True)
@@ -109,10 +112,67 @@ class NodeSums:
         return self.gram.nbytes + self.cross.nbytes + self.rhs.nbytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Eliminated:
-    lower: Float64Array  #: L_b
-    cross: Float64Array  #: Y_b restricted to the path
+@dataclass(frozen=True)
+class PathFactor:
+    r"""The block Cholesky factor S = L Lᵀ of S = FᵀF + alpha·I, node by node.
+
+    A row's features f are nonzero on its path from root to leaf only, and so is L⁻¹ f, because eliminating a
+    node updates only its ancestors. Therefore f(x)ᵀ S⁻¹ f(y) = z(x)ᵀ z(y) with z = L⁻¹ f needs only the
+    blocks of the path. Rows are given as features [root | … | node | …] and changed in place.
+
+    ``lower[b]`` is L_b, and ``cross[b]`` is the block Y_b of Lᵀ between node b and its ancestors. Time
+    O(path²) per row.
+    """
+
+    forest: Forest
+    lower: tuple[Float64Array, ...]
+    cross: tuple[Float64Array, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the blocks."""
+        return sum(a.nbytes for a in (*self.lower, *self.cross))
+
+    @property
+    def logdet(self) -> float:
+        """Log determinant of S."""
+        return float(sum(2.0 * np.log(np.diag(lower)).sum() for lower in self.lower))
+
+    def forward(self, node: int, rows: Float64Array) -> None:
+        """Replace a node's columns of the rows by z_b = L_b⁻¹ f_b; subtract Y_bᵀ z_b from its ancestors'."""
+        lower, cross = self.lower[node], self.cross[node]
+        start = cross.shape[1]
+        own = rows[:, start : start + len(lower)]
+        own[:] = solve_triangular(lower, own.T).T
+        if start:
+            rows[:, :start] -= own @ cross
+
+    def backward(self, node: int, rows: Float64Array) -> None:
+        """Replace the node's columns of the rows by x_b = L_b⁻ᵀ (z_b − Y_b x_ancestors)."""
+        rank, start = self.cross[node].shape
+        if not rank:
+            return
+        own = rows[:, start : start + rank]
+        if start:
+            own = own - rows[:, :start] @ self.cross[node].T
+        rows[:, start : start + rank] = solve_triangular(self.lower[node], own.T, transposed=True).T
+
+    def drawn(self, normal: Float64Array) -> list[Float64Array]:
+        """Return L⁻ᵀ z for z of shape (R, draws), one (r_b, draws) array per node; normal z gives N(0, S⁻¹).
+
+        Time O(Σ r_b (r_b + path)) per draw.
+        """
+        forest = self.forest
+        out: list[Float64Array] = []
+        offset = 0
+        for node, rank in enumerate(forest.ranks):
+            right = np.asarray(normal[offset : offset + rank], np.float64)
+            offset += rank
+            path = forest.path(node)
+            if path and rank:
+                right = np.subtract(right, self.cross[node] @ np.concatenate([out[a] for a in path]))
+            out.append(solve_triangular(self.lower[node], right, transposed=True))
+        return out
 
 
 class ArrowheadFactor:
@@ -131,8 +191,8 @@ class ArrowheadFactor:
     engine : Engine, optional
         Threads for the nodes of one level; serial by default.
 
-    ``jitter`` is the amount that the factorisation had to add to a diagonal (usually 0.0), ``logdet`` is
-    log det(FᵀF + alpha·I).
+    ``jitter`` is the amount that the factorisation had to add to a diagonal (usually 0.0), ``blocks`` are the
+    factor's, with log det(FᵀF + alpha·I).
 
     Cost: time O(Σ r_b (r_b + p_b)²) with p_b the columns above node b. Memory: the factor, the accumulated
     update of every inner node whose children are not all done, and for each running task one copy of a Gram
@@ -145,7 +205,7 @@ class ArrowheadFactor:
     >>> one = NodeSums(np.array([[1.0]]), np.array([[1.0]]), np.zeros((1, 0)))
     >>> root = NodeSums(np.array([[2.0]]), np.zeros((1, 0)), np.zeros((1, 0)))
     >>> factor = ArrowheadFactor(forest, [root, one, one], alpha=1.0)
-    >>> round(float(np.exp(factor.logdet)), 6)  # of [[3, 1, 1], [1, 2, 0], [1, 0, 2]]
+    >>> round(float(np.exp(factor.blocks.logdet)), 6)  # of [[3, 1, 1], [1, 2, 0], [1, 0, 2]]
     8.0
     """
 
@@ -157,61 +217,42 @@ class ArrowheadFactor:
                 f"sums has {len(sums)} nodes, but the forest has {len(forest.ranks)}. Pass one "
                 "NodeSums per node, in the forest's order."
             )
-        self._forest = forest
         self._engine = engine or Engine(1)
         self.alpha = positive_alpha(alpha)
         self.jitter = 0.0
-        self._nodes: list[_Eliminated] = [None] * len(sums)  # type: ignore[list-item]
-        updates: dict[int, _Update] = {}
+        nodes: dict[int, Pair] = {}
+        updates: dict[int, Pair] = {}
         for level in reversed(forest.levels):
             groups = _sibling_groups(forest, level)
 
-            def eliminate(group: range) -> tuple[list[_Eliminated], float, Float64Array | None]:
+            def eliminate(group: range) -> tuple[list[Pair], float, Float64Array | None]:
                 return _eliminate_siblings(forest, group, sums, updates, self.alpha)
 
             with self._engine.results(eliminate, groups) as found:
                 for group, (done, jitter, update) in zip(groups, found, strict=True):
-                    self._nodes[group.start : group.stop] = done
+                    nodes.update(zip(group, done, strict=True))
                     self.jitter = max(self.jitter, jitter)
                     if update is not None:
                         _accumulate(forest, group.start, update, updates)
-
-    @property
-    def logdet(self) -> float:
-        """Log determinant of FᵀF + alpha·I."""
-        return float(sum(2.0 * np.log(np.diag(n.lower)).sum() for n in self._nodes))
-
-    @property
-    def forest(self) -> Forest:
-        """The nodes and their ranks."""
-        return self._forest
-
-    @property
-    def blocks(self) -> tuple[tuple[Float64Array, ...], tuple[Float64Array, ...]]:
-        """The blocks L_b and Y_b of every node."""
-        return tuple(n.lower for n in self._nodes), tuple(n.cross for n in self._nodes)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the factor."""
-        return sum(n.lower.nbytes + n.cross.nbytes for n in self._nodes)
+        ordered = [nodes[node] for node in range(len(sums))]
+        self.blocks = PathFactor(
+            forest, tuple(each[0] for each in ordered), tuple(each[1] for each in ordered)
+        )
 
     def solve(self, rhs: Sequence[Float64Array]) -> list[Float64Array]:
         """Solve (FᵀF + alpha·I) β = rhs, both as one (r_b, outputs) array per node."""
-        forest = self._forest
+        forest, lower, cross = self.blocks.forest, self.blocks.lower, self.blocks.cross
         right = [np.array(r, np.float64) for r in rhs]
 
         def forward(node: int) -> Float64Array | None:
-            done = self._nodes[node]
-            right[node] = solve_triangular(done.lower, right[node])
-            return done.cross.T @ right[node] if done.cross.size else None
+            right[node] = solve_triangular(lower[node], right[node])
+            return cross[node].T @ right[node] if cross[node].size else None
 
         def backward(node: int) -> None:
-            done = self._nodes[node]
-            if done.cross.size:
+            if cross[node].size:
                 above = np.concatenate([right[a] for a in forest.path(node)])
-                right[node] -= done.cross @ above
-            right[node] = solve_triangular(done.lower, right[node], transposed=True)
+                right[node] -= cross[node] @ above
+            right[node] = solve_triangular(lower[node], right[node], transposed=True)
 
         for level in reversed(forest.levels):
             nodes = range(level.start, level.stop)
@@ -223,33 +264,6 @@ class ArrowheadFactor:
         for level in forest.levels:
             self._engine.run(backward, range(level.start, level.stop))
         return right
-
-    def whiten_rows(self, rows: Float64Array, segments: Iterable[tuple[int, slice]]) -> None:
-        r"""Replace rows f by v, in place, so that v_iᵀ v_j = f_iᵀ (FᵀF + alpha·I)⁻¹ f_j.
-
-            v_b = L_b⁻¹ f_b,   f_ancestors −= Y_bᵀ v_b,   from the leaf up to the root.
-
-        ``rows`` holds the features of a path, the root's first, shape (m, columns). ``segments`` are pairs of
-        a node and its rows, each node after all nodes below it. Time O(m R_path²), no memory beside the rows.
-        """
-        for node, where in segments:
-            done = self._nodes[node]
-            whiten_node(done.lower, done.cross, rows[where])
-
-
-def whiten_node(lower: Float64Array, cross: Float64Array, rows: Float64Array) -> None:
-    """Replace a node's columns of the rows by v_b = L_b⁻¹ f_b, and subtract Y_bᵀ v_b from its ancestors'."""
-    start = cross.shape[1]
-    own = rows[:, start : start + len(lower)]
-    own[:] = solve_triangular(lower, own.T).T
-    if start:
-        rows[:, :start] -= own @ cross
-
-
-@dataclass(slots=True)
-class _Update:
-    gram: Float64Array  #: Σ Y_bᵀY_b over the eliminated descendants, on the node itself
-    cross: Float64Array  #: the same, against the node's own path
 
 
 def _sibling_groups(forest: Forest, level: slice) -> list[range]:
@@ -274,12 +288,12 @@ def _sibling_groups(forest: Forest, level: slice) -> list[range]:
 
 
 def _eliminate_siblings(
-    forest: Forest, group: range, sums: Sequence[NodeSums], updates: dict[int, _Update], alpha: float
-) -> tuple[list[_Eliminated], float, Float64Array | None]:
+    forest: Forest, group: range, sums: Sequence[NodeSums], updates: dict[int, Pair], alpha: float
+) -> tuple[list[Pair], float, Float64Array | None]:
     """Factor the nodes of one parent; return also the jitter and Σ Y_bᵀY_b for their ancestors."""
     width = forest.path_rank(group.start)
     stacked = np.empty((sum(forest.ranks[b] for b in group), width))
-    done: list[_Eliminated] = []
+    done: list[Pair] = []
     start, worst = 0, 0.0
     for node in group:
         # No sibling is an ancestor of another, so each task pops only its own entries.
@@ -289,8 +303,8 @@ def _eliminate_siblings(
         if update is None:
             shifted, solved[:] = own.gram.copy(), own.cross
         else:
-            shifted = np.subtract(own.gram, update.gram, out=update.gram)
-            np.subtract(own.cross, update.cross, out=solved)
+            shifted = np.subtract(own.gram, update[0], out=update[0])
+            np.subtract(own.cross, update[1], out=solved)
         lower = shifted
         if len(shifted):
             shifted.flat[:: len(shifted) + 1] += alpha
@@ -298,22 +312,22 @@ def _eliminate_siblings(
             worst = max(worst, jitter)
             if width:
                 solve_triangular(lower, solved, overwrite=True)
-        done.append(_Eliminated(lower, solved))
+        done.append((lower, solved))
     # NumPy computes AᵀA by BLAS syrk, at half the cost of a general product.
     return done, worst, stacked.T @ stacked if stacked.size else None
 
 
-def _accumulate(forest: Forest, node: int, update: Float64Array, updates: dict[int, _Update]) -> None:
+def _accumulate(forest: Forest, node: int, update: Float64Array, updates: dict[int, Pair]) -> None:
     """Add a group's update to the updates of its ancestors; ``node`` is any node of the group."""
     # The rows of ancestor a hold the update of its gram and of its cross with its own path.
     for ancestor in forest.path(node):
         own = forest.columns(ancestor)
         gram, cross = update[own, own], update[own, : own.start]
         if ancestor in updates:
-            updates[ancestor].gram += gram
-            updates[ancestor].cross += cross
+            for sums, new in zip(updates[ancestor], (gram, cross), strict=True):
+                sums += new
         else:
-            updates[ancestor] = _Update(gram.copy(), cross.copy())
+            updates[ancestor] = gram.copy(), cross.copy()
 
 
 def multiply(

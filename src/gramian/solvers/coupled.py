@@ -17,13 +17,13 @@ from gramian._budget import format_bytes
 from gramian._checks import positive_alpha
 from gramian._lapack import cho_solve
 from gramian._numerics import cholesky_lower, clip_negative, gram_factor, unit_roundoff
+from gramian._tiles import blas_for
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.krylov import conjugate_gradient
 from gramian.solvers.solution import Solution, Status, relative_residual
-from gramian.solvers.threads import blas_for
 
 #: Largest R' for a dense factorisation (S then takes 800 MB); beyond it conjugate gradients are used. Chosen
 #: by hand.
@@ -185,7 +185,15 @@ class CoupledSystem:
         alpha = positive_alpha(alpha)
         b = self.stack(right)
         if self.size > self.direct_limit:
-            return self._solve_iteratively(b, alpha, tol, max_iterations)
+            # With a block-sparse core, products are only as large as its blocks.
+            with blas_for(self.size if self.core.is_dense else max(self.core.ranks, default=0)):
+                return conjugate_gradient(
+                    lambda v: self.multiply(v) + alpha * v,
+                    b,
+                    precondition=self._block_jacobi(alpha),
+                    tol=float(np.sqrt(unit_roundoff(np.float64))) if tol is None else tol,
+                    max_iterations=max_iterations,
+                )
         with blas_for(self.size):
             return self._solve_directly(b, alpha)
 
@@ -221,19 +229,6 @@ class CoupledSystem:
             shifted.flat[:: self.size + 1] += alpha
             self._cholesky = alpha, *cholesky_lower(shifted, "the system S + alpha·I")
         return self._cholesky[1:]
-
-    def _solve_iteratively(
-        self, b: Float64Array, alpha: float, tol: float | None, max_iterations: int
-    ) -> Solution:
-        # With a block-sparse core, products are only as large as its blocks.
-        with blas_for(self.size if self.core.is_dense else max(self.core.ranks, default=0)):
-            return conjugate_gradient(
-                lambda v: self.multiply(v) + alpha * v,
-                b,
-                precondition=self._block_jacobi(alpha),
-                tol=float(np.sqrt(unit_roundoff(np.float64))) if tol is None else tol,
-                max_iterations=max_iterations,
-            )
 
     def _block_jacobi(self, alpha: float) -> Callable[[Float64Array], Float64Array]:
         # Clipping keeps each inverse positive definite for any core.

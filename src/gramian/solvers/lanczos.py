@@ -11,9 +11,9 @@ import scipy.linalg as la
 
 from gramian._checks import positive_number
 from gramian._numerics import descending_eigh, unit_roundoff
+from gramian._tiles import blas_for
 from gramian._typing import Float64Array
 from gramian.exceptions import AccuracyWarning, InputError, user_level
-from gramian.solvers.threads import blas_for
 
 #: Bounds on the columns of a block. A pass over a kernel matrix costs little more for a block than for one
 #: vector. Chosen by hand.

@@ -3,23 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gramian._lapack import cho_solve
 from gramian._numerics import cholesky_lower, gram_factor, unit_roundoff
-from gramian._typing import Array, Float64Array
+from gramian._tiles import blas_for
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
-from gramian.solvers.active_rows import ActiveRows
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
-from gramian.solvers.threads import blas_for
 
 #: A factored system: maps right-hand sides (R, p) to β and v.
 Factor = Callable[[Float64Array], tuple[Float64Array, Float64Array]]
+
+
+@dataclass(frozen=True)
+class ActiveRows:
+    """The matrix S = H^(1/2)F (m × R), stored as each row's features along its path in the forest.
+
+    Examples
+    --------
+    >>> forest = Forest.from_levels([[1], [1, 1]], [[0, 0]])
+    >>> S = ActiveRows(forest, np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0, 0], [1, 2]]), np.ones(2))
+    >>> S.times(np.eye(3)).tolist(), S.gram().tolist()
+    ([[1.0, 2.0, 0.0], [3.0, 0.0, 4.0]], [[5.0, 3.0], [3.0, 25.0]])
+    """
+
+    forest: Forest
+    path: FloatArray  #: (m, widest path), in the type in which products are computed
+    nodes: IntArray  #: node of each row on each level, (levels, m)
+    root: Float64Array  #: H^(1/2) of each row, (m,)
+
+    def __len__(self) -> int:
+        return len(self.root)
+
+    def scaled(self, factor: float) -> ActiveRows:
+        """Return the rows with H multiplied by a factor."""
+        root = float(np.sqrt(factor))
+        return replace(self, path=root * self.path, root=root * self.root)
+
+    def precise(self) -> ActiveRows:
+        """Return the rows in float64, for products of several vectors with them."""
+        return replace(self, path=self.path.astype(np.float64, copy=False))
+
+    def gram(self) -> Float64Array:
+        """Return S Sᵀ. Time at most O(m² · widest path)."""
+        out = np.zeros((len(self), len(self)))
+        for _, which, own in self._groups:
+            if len(which) == len(self):
+                out += own @ own.T
+            else:
+                out[np.ix_(which, which)] += own @ own.T
+        return out
+
+    def times(self, values: Float64Array) -> Float64Array:
+        """Return S values, from (R, p) to (m, p)."""
+        out = np.zeros((len(self), values.shape[1]))
+        offsets = self._offsets
+        for node, which, own in self._groups:
+            out[which] += own @ values[offsets[node] : offsets[node + 1]]
+        return out
+
+    def transposed(self, values: Float64Array) -> Float64Array:
+        """Return Sᵀ values, from (m, p) to (R, p)."""
+        out = np.zeros((self.forest.total_rank, values.shape[1]))
+        offsets = self._offsets
+        for node, which, own in self._groups:
+            out[offsets[node] : offsets[node + 1]] += own.T @ values[which]
+        return out
+
+    def add_to(self, sums: Sequence[NodeSums]) -> None:
+        """Add SᵀS to the sums of the nodes, and SᵀH^(1/2)1 to their right-hand sides."""
+        for node, which, own in self._groups:
+            sums[node].gram += own.T @ own
+            sums[node].cross += own.T @ self.path[which, : sums[node].cross.shape[1]]
+            sums[node].rhs[:, 0] += own.T @ self.root[which].astype(own.dtype)
+
+    @property
+    def _offsets(self) -> IntArray:
+        return np.concatenate([[0], np.cumsum(self.forest.ranks)])
+
+    @cached_property
+    def _groups(self) -> list[tuple[int, IntArray, FloatArray]]:
+        """Each node that has rows, with the row numbers and their features on that node."""
+        found = []
+        for level in self.nodes:
+            order = np.argsort(level, kind="stable")
+            cuts = np.flatnonzero(np.diff(level[order])) + 1
+            for which in np.split(order, cuts):
+                if len(which):
+                    node = int(level[which[0]])
+                    own = self.path[:, self.forest.columns(node)]
+                    found.append((node, which, own if len(which) == len(self) else own[which]))
+        return found
 
 
 @dataclass(frozen=True)
@@ -110,24 +191,6 @@ class _Drained(Sequence[NodeSums]):
         return self._left.pop(node)
 
 
-def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
-    """Return a function that factors FᵀHF + alpha·I by elimination."""
-
-    def factored(curvature: Curvature) -> Factor:
-        if curvature.rows is not None:
-            return _factor_of_rows(curvature.rows, alpha)
-        factor = ArrowheadFactor(forest, _Drained(curvature.sums), alpha, engine)
-        cuts = np.cumsum(forest.ranks)[:-1]
-
-        def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
-            beta = np.concatenate(factor.solve(np.split(right, cuts)))
-            return beta, beta
-
-        return solve
-
-    return factored
-
-
 def _factor_of_rows(rows: ActiveRows, alpha: float) -> Factor:
     """Return a solver of (SᵀS + alpha·I) x = r by (S Sᵀ + alpha·I)⁻¹, for S with fewer rows than columns.
 
@@ -155,14 +218,33 @@ def _factor_of_rows(rows: ActiveRows, alpha: float) -> Factor:
     return solve
 
 
-def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
-    r"""Return a function that factors A C + alpha·I for A = WᵀHW = TᵀT, to solve for v and β = C v.
+def factored_by(
+    forest: Forest, core: CoupledCore | None, alpha: float, engine: Engine
+) -> Callable[[Curvature], Factor]:
+    r"""Return a function that factors the Newton systems of nested bases, or of a core where there is one.
 
-    v = (r − Tᵀ (T C Tᵀ + alpha·I)⁻¹ T C r)/alpha (Woodbury) holds for every r, also outside the range of A:
-    slopes may be nonzero on rows without curvature.
+    For nested bases FᵀHF + alpha·I is eliminated. With a core C it factors A C + alpha·I for A = WᵀHW = TᵀT,
+    to solve for v and β = C v:
+
+        v = (r − Tᵀ (T C Tᵀ + alpha·I)⁻¹ T C r)/alpha (Woodbury)
+
+    holds for every r, also outside the range of A: slopes may be nonzero on rows without curvature.
     """
 
-    def factored(curvature: Curvature) -> Factor:
+    def eliminated(curvature: Curvature) -> Factor:
+        if curvature.rows is not None:
+            return _factor_of_rows(curvature.rows, alpha)
+        factor = ArrowheadFactor(forest, _Drained(curvature.sums), alpha, engine)
+        cuts = np.cumsum(forest.ranks)[:-1]
+
+        def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
+            beta = np.concatenate(factor.solve(np.split(right, cuts)))
+            return beta, beta
+
+        return solve
+
+    def coupled(curvature: Curvature) -> Factor:
+        assert core is not None
         sums = _Drained(curvature.sums)
         system = CoupledSystem(
             [gram_factor(sums[node].gram)[0] for node in range(len(sums))], core, engine=engine
@@ -176,16 +258,7 @@ def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[
 
         return solve
 
-    return factored
-
-
-def factored_by(
-    forest: Forest, core: CoupledCore | None, alpha: float, engine: Engine
-) -> Callable[[Curvature], Factor]:
-    """Return a function that factors the Newton systems of nested bases, or of a core where there is one."""
-    if core is None:
-        return nested_factor(forest, alpha, engine)
-    return coupled_factor(core, alpha, engine)
+    return eliminated if core is None else coupled
 
 
 class Bordered:

@@ -11,32 +11,16 @@ passes need no Gram matrix. With the fixed bound ½ (Böhning 1992) up to four t
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array
 from gramian.solvers.losses import Loss
-from gramian.solvers.newton import STEPS, SUFFICIENT, Minimum, Newton, NewtonObjective
+from gramian.solvers.newton import STEPS, SUFFICIENT, Evaluation, Minimum, Newton, NewtonObjective
 from gramian.solvers.newton_system import Bordered, NewtonPoint
 
 #: Iterations after which the bound is recomputed. Chosen by hand.
 REFRESH = 10
-
-
-@dataclass(frozen=True)
-class _Gradient:
-    """A gradient with respect to coefficients and intercepts."""
-
-    beta: Float64Array
-    offset: Float64Array
-
-    def at(self, step: NewtonPoint) -> float:
-        """Return the directional derivative along a step."""
-        return float(np.vdot(self.beta, step.beta)) + float(self.offset @ step.offset)
-
-    def plus(self, other: _Gradient, factor: float) -> _Gradient:
-        return _Gradient(self.beta + factor * other.beta, self.offset + factor * other.offset)
 
 
 def minimise_coupled(
@@ -58,13 +42,13 @@ def minimise_coupled(
     now = objective.evaluate(start, None, outputs, loss, curvatures=1)
     hessian: Bordered | None = settings.bordered(now.curvature.pop().scaled(bound))
     value = float(settings.penalised(now.losses, start, None)[0, 0])
-    gradient = _Gradient(*settings.gradient(start, now.slope, now.slope_offset))
-    pairs: deque[tuple[NewtonPoint, _Gradient]] = deque(maxlen=memory)
+    gradient = _gradient(settings, start, now)
+    pairs: deque[tuple[NewtonPoint, NewtonPoint]] = deque(maxlen=memory)
     passes, gap = 1, 0.0
     for iteration in range(settings.max_iterations + 1):
         assert hessian is not None
         step = _direction(gradient, pairs, hessian)
-        fall = -gradient.at(step)
+        fall = -_along(gradient, step)
         gap = 0.5 * fall / max(abs(value), settings.floor, np.finfo(float).tiny)
         if gap <= settings.tol or iteration == settings.max_iterations:
             break
@@ -85,24 +69,35 @@ def minimise_coupled(
             passes += 1
         if anew:
             hessian = settings.bordered(now.curvature.pop().scaled(bound))
-        after = _Gradient(*settings.gradient(point, now.slope, now.slope_offset))
+        after = _gradient(settings, point, now)
         change = after.plus(gradient, -1.0)
-        if change.at(step) > 0.0:
+        if _along(change, step) > 0.0:
             pairs.append((step, change))
         gradient = after
     return Minimum(point, np.array([value]), np.array([gap]), passes)
 
 
+def _gradient(settings: Newton, point: NewtonPoint, now: Evaluation) -> NewtonPoint:
+    """Return the gradient with respect to coefficients and intercepts."""
+    beta, offset = settings.gradient(point, now.slope, now.slope_offset)
+    return NewtonPoint(beta, beta, offset)
+
+
+def _along(gradient: NewtonPoint, step: NewtonPoint) -> float:
+    """Return the directional derivative along a step."""
+    return float(np.vdot(gradient.beta, step.beta)) + float(gradient.offset @ step.offset)
+
+
 def _direction(
-    gradient: _Gradient, pairs: deque[tuple[NewtonPoint, _Gradient]], hessian: Bordered
+    gradient: NewtonPoint, pairs: deque[tuple[NewtonPoint, NewtonPoint]], hessian: Bordered
 ) -> NewtonPoint:
     """Return −H⁻¹g by the two-loop recursion."""
     lengths = []
     for step, change in reversed(pairs):
-        length = gradient.at(step) / change.at(step)
+        length = _along(gradient, step) / _along(change, step)
         gradient = gradient.plus(change, -length)
         lengths.append(length)
     out = hessian.solve(-gradient.beta, -gradient.offset)
     for (step, change), length in zip(pairs, reversed(lengths), strict=True):
-        out = out.plus(step, -length - change.at(out) / change.at(step))
+        out = out.plus(step, -length - _along(change, out) / _along(change, step))
     return out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
@@ -119,21 +118,6 @@ def _mean_error(each: Float64Array) -> float:
     return float(each.std(ddof=1) / np.sqrt(len(each)))
 
 
-@dataclass(frozen=True, slots=True)
-class Quadrature:
-    """Estimates of tr f(M^(−1/2) A M^(−1/2)), one per probe, and their remaining error."""
-
-    each: Float64Array  #: (p,)
-    missing: float  #: estimate of the change of their mean that further steps would bring
-    steps: int
-
-    def value(self) -> StochasticValue:
-        """Return the mean, with a standard error that includes the remaining error of the quadrature."""
-        sampled = _mean_error(self.each)
-        error = float(np.hypot(sampled, self.missing))
-        return StochasticValue(float(self.each.mean()), error, len(self.each), self.steps)
-
-
 def lanczos_quadrature(
     multiply: Multiply,
     precondition: Multiply,
@@ -141,7 +125,7 @@ def lanczos_quadrature(
     function: Callable[[Float64Array], Float64Array],
     *,
     max_steps: int,
-) -> Quadrature:
+) -> StochasticValue:
     r"""Estimate tr f(M^(−1/2) A M^(−1/2)) for A, M symmetric positive definite from z ~ N(0, M).
 
     u = M^(−1/2) z has a uniform direction, so n·uᵀf(·)u/‖u‖² is unbiased. Lanczos in the inner product of
@@ -189,17 +173,20 @@ def lanczos_quadrature(
         missing = _missing(means, step >= n or not alive.any())
         enough = max(QUADRATURE_SHARE * _mean_error(each), unit_roundoff(np.float64) * n * abs(means[-1]))
         if missing <= enough:
-            return Quadrature(each, missing, step)
+            break
         inverse = np.divide(1.0, beta, out=np.zeros(p), where=beta > 0)
         before, v, w = v, image * inverse, inner * inverse
-    warnings.warn(
-        f"The log-determinant's quadrature stopped after {step} steps with an error of about {missing:.2g} "
-        f"left, against a standard error of {_mean_error(each):.2g}. Raise alpha, or memory_budget for a "
-        "better preconditioner.",
-        AccuracyWarning,
-        stacklevel=user_level(),
-    )
-    return Quadrature(each, missing, step)
+    else:
+        warnings.warn(
+            f"The log-determinant's quadrature stopped after {step} steps with an error of about "
+            f"{missing:.2g} left, against a standard error of {_mean_error(each):.2g}. Raise alpha, or "
+            "memory_budget for a better preconditioner.",
+            AccuracyWarning,
+            stacklevel=user_level(),
+        )
+    # The standard error includes the remaining error of the quadrature.
+    error = float(np.hypot(_mean_error(each), missing))
+    return StochasticValue(float(each.mean()), error, p, step)
 
 
 def _gauss(

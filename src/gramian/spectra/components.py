@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike
 from gramian._budget import format_bytes
 from gramian._numerics import descending_eigh, rank_cutoff, warn_negative
 from gramian._phases import Progress
+from gramian._tiles import blas_for
 from gramian._typing import Float64Array, Rows
 from gramian.compression.features import FeatureMap
 from gramian.compression.predictor import Predictor, fold
@@ -30,7 +31,6 @@ from gramian.operators.kernel import KernelOperator
 from gramian.solvers.arrowhead import NodeSums, multiply
 from gramian.solvers.lanczos import leading_eigenpairs
 from gramian.solvers.solution import Solution, Status
-from gramian.solvers.threads import blas_for
 from gramian.spectra.functions import eigenpairs_bytes, kernel_eigenpairs
 
 #: Number of n × n matrices in memory during a dense eigendecomposition.

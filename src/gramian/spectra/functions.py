@@ -25,7 +25,7 @@ from gramian._typing import Array, Float64Array, RandomState
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import BudgetError, InputError
-from gramian.landmarks.pivoting import rpcholesky_factor
+from gramian.landmarks.picking import rpcholesky_factor
 from gramian.operators.base import SymmetricOperator
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.lanczos import LEAST_BLOCK, Eigenpairs, basis_bytes, leading_eigenpairs
@@ -197,7 +197,7 @@ def log_determinant(
         probed.preconditioner.draw(count, rng),
         np.log,
         max_steps=min(n, MAX_STEPS),
-    ).value()
+    )
     value = probed.preconditioner.logdet + float(found)
     return StochasticValue(value, found.standard_error, count, found.products)
 
@@ -259,7 +259,7 @@ def leverage_scores(
     Parameters and cost are those of :func:`effective_dimension`, with O(n·n_probes) memory. Estimates are
     clipped to 0 … 1. The preconditioner's error is estimated for each row (XDiag), to about its size at the
     row over √n_probes. To choose landmarks, rough scores are enough and far cheaper:
-    :func:`gramian.landmarks.leverage.ridge_leverage_scores`.
+    :func:`gramian.landmarks.picking.ridge_leverage_scores`.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from gramian.exact.preconditioner import RootAndBlocks
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import InputError
 from gramian.kernels.base import finite_diagonal
-from gramian.landmarks.pivoting import rpcholesky_factor
+from gramian.landmarks.picking import rpcholesky_factor
 from gramian.operators.base import SymmetricOperator
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.krylov import conjugate_gradient

@@ -24,8 +24,7 @@ from gramian.estimator.mixins import Classifier
 from gramian.estimator.repeats import without_copies
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.selection.automatic import fold_numbers, is_auto
-from gramian.solvers.losses import Hinge, Loss, SquaredHinge
-from gramian.solvers.platt import platt_sigmoid
+from gramian.solvers.losses import Hinge, Loss, SquaredHinge, platt_sigmoid
 from gramian.svm.choosing import CHOSEN, fit_newton
 from gramian.svm.newton import NewtonFit, NewtonParameters, Problem, newton_evidence, plan_newton
 

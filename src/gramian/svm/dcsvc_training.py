@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 
 from gramian._budget import UNSEEN_BYTES, format_bytes, parse_bytes
 from gramian._checks import one_of, positive_number, whole_number
-from gramian._numerics import stored_tolerance
+from gramian._numerics import STORED_TOLERANCE
 from gramian._phases import Progress
 from gramian._random import as_generator, children
 from gramian._typing import Float64Array, IntArray, Rows
@@ -136,7 +136,7 @@ class DCSVCParameters:
 def _warn_if_indefinite(kernel: Kernel, rows: Rows) -> None:
     """Warn if kernel values of some rows, spread evenly over all, have negative eigenvalues."""
     negative, total, count = negative_part(kernel, rows)
-    if negative > stored_tolerance() * total:
+    if negative > STORED_TOLERANCE * total:
         warnings.warn(
             f"the kernel is indefinite: on {count} rows its negative eigenvalues have the sum "
             f"{-negative:.3g} (of magnitudes with sum {total:.3g}). The dual then has several optima, and "

@@ -18,11 +18,10 @@ from gramian.compression.features import FeatureMap, Unit
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.estimator.targets import SlicedTargets
-from gramian.solvers.active_rows import ActiveRows
 from gramian.solvers.arrowhead import NodeSums
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import STEPS, Evaluation
-from gramian.solvers.newton_system import Curvature, NewtonPoint
+from gramian.solvers.newton_system import ActiveRows, Curvature, NewtonPoint
 
 Result = TypeVar("Result")
 #: Work on a unit, given its path features.

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from gramian._numerics import least_divisor
+from gramian._numerics import LEAST_DIVISOR
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY, EMPTY
@@ -188,7 +188,7 @@ def added_rows(sums: Float64Array, squares: float, count: int) -> float | None:
     that have rows.
     """
     weight = sums[:, 0]
-    squared_means = sums[:, 1:] ** 2 / np.maximum(weight, least_divisor())[:, None]
+    squared_means = sums[:, 1:] ** 2 / np.maximum(weight, LEAST_DIVISOR)[:, None]
     total, level_squares = weight.sum(), float(squared_means.sum())
     if total <= count or count < 2:
         return None

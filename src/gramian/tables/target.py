@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtr, ndtri
 
 from gramian._checks import numbers_of
-from gramian._numerics import least_divisor
+from gramian._numerics import LEAST_DIVISOR
 from gramian._typing import Array, Float64Array
 from gramian.estimator.labels import effective_rows
 from gramian.exceptions import InputError, did_you_mean
@@ -347,7 +347,7 @@ def _mapped(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMa
 
 def _flushed(u: Float64Array) -> Float64Array:
     """Return u with numbers close to underflow set to 0, so that slopes between knots are finite."""
-    return np.where(np.abs(u) < least_divisor(), 0.0, u)
+    return np.where(np.abs(u) < LEAST_DIVISOR, 0.0, u)
 
 
 def _spread_out(y: Float64Array, weights: Float64Array | None) -> Float64Array:

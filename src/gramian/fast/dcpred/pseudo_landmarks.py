@@ -19,7 +19,7 @@ from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel, Laplacian
 from gramian.kernels.base import Scaled, lengthscale_array
 from gramian.kernels.cityblock import CityblockColumns
-from gramian.kernels.columns import Columns, ElementMap
+from gramian.kernels.columns import Columns, leave
 from gramian.kernels.compiled import exp_in_place
 from gramian.kernels.euclidean import EuclideanColumns
 from gramian.kernels.families import EuclideanKernel
@@ -208,13 +208,8 @@ def split_factor(kernel: Kernel) -> tuple[float, Kernel]:
     return factor, kernel
 
 
-def _as_they_are(t: FloatArray) -> None:
-    """Do nothing, in place of a kernel's elementwise map: the evaluator then returns distances."""
-
-
 def _distances(kernel: Kernel, Z: Rows, dtype: DTypeLike | None) -> Columns:
     """Return the evaluator of ‖(x − z)/ℓ‖₂², or of ‖(x − z)/ℓ‖₁ for the Laplacian kernel."""
-    leave: ElementMap = _as_they_are
     assert isinstance(kernel, EuclideanKernel | Laplacian)
     scales = lengthscale_array(kernel.lengthscale, Z.shape[1])
     if isinstance(kernel, Laplacian):

@@ -1,21 +1,27 @@
-"""Opening of the files that a command is given: training rows, or rows for an existing model."""
+"""Files that commands read and write: rows, standard input and output, checks of outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import glob
+import os
+import shutil
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from gramian._budget import parse_bytes
+from gramian._files import check_replaceable
 from gramian._typing import Array
-from gramian.cli.options import CellOptions
-from gramian.cli.pipes import is_pipe
-from gramian.cli.report import say
-from gramian.cli.settings import TrainingOptions
+from gramian.cli.options import CellOptions, TrainingOptions
+from gramian.cli.report import STANDARD_INPUT, say
 from gramian.data.arrow import labels, listed
 from gramian.data.cells import CATEGORY, NUMERIC
 from gramian.data.file_formats import CSV, file_format
@@ -23,11 +29,97 @@ from gramian.data.file_options import FileOptions
 from gramian.data.missing import MISSING
 from gramian.data.names import is_counted, shown_names
 from gramian.data.opening import open_numbers, open_storage, open_table
+from gramian.data.stored_file import find_files
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable
 from gramian.estimator.labels import checked_weights
 from gramian.exceptions import InputError
 from gramian.tables.serving import TableServer
+
+
+def is_pipe(path: Path | None) -> bool:
+    """Return whether a path stands for the standard input or output."""
+    return str(path) == "-"
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[Path]:
+    """Yield the path of rows; of the standard input that of a copy, because rows are read more than once."""
+    if not is_pipe(path):
+        yield path
+        return
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / STANDARD_INPUT
+        with copy.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield copy
+
+
+@contextmanager
+def data_output(out: Path) -> Iterator[BinaryIO | None]:
+    """Yield the standard output if data go there, and print all notes on the standard error output then."""
+    if not is_pipe(out):
+        yield None
+        return
+    stream = sys.stdout.buffer
+    with redirect_stdout(sys.stderr):
+        yield stream
+
+
+def refuse_output_over_input(option: str, out: Path | None, *read: Path | str | None) -> None:
+    """Raise, before any work, if an output cannot be written or would damage what the command reads.
+
+    ``option`` is the name of the output's option; without an output nothing is checked. ``read`` are the
+    files, folders and patterns that the command reads. The output must be none of their files, by whatever
+    name or link, and must not lie inside a folder that is read.
+    """
+    if out is None:
+        return
+    if is_pipe(out):
+        raise InputError(f"{option} - is the standard output, which only predict writes to. Pass a path.")
+    check_replaceable(out)
+    for path in read:
+        if path is None:
+            continue
+        folder = next((each for each in _folders(path) if _is_inside(out, each)), None)
+        if folder is not None:
+            raise InputError(
+                f"{option} {out} lies inside {folder}, whose files this command reads as rows. Pass a path "
+                "outside it."
+            )
+        files = _files(path) if out.exists() else []
+        file = next((each for each in files if each.exists() and os.path.samefile(out, each)), None)
+        if file is not None:
+            which = "is" if str(out) == str(file) else f"leads to {file}, which is"
+            raise InputError(
+                f"{option} {out} {which} a file that this command reads, and would be written over. Pass "
+                "another path."
+            )
+
+
+def files_of(rows: Path | None, target: str | None) -> tuple[Path | str | None, ...]:
+    """Return the paths that are read for rows: the target of ``.npy`` rows is a file of its own."""
+    return (rows, target) if rows is not None and rows.name.lower().endswith(".npy") else (rows,)
+
+
+def _folders(path: Path | str) -> Iterator[Path]:
+    """Yield the folders that a path, or a pattern, names."""
+    named = [path, *(glob.glob(str(path), recursive=True) if glob.has_magic(str(path)) else ())]
+    yield from (Path(each) for each in named if os.path.isdir(each))
+
+
+def _files(path: Path | str) -> list[Path]:
+    """Return the files behind a path; none if it names nothing, which its reader will say."""
+    try:
+        return find_files(path)
+    except InputError:
+        return []
+
+
+def _is_inside(out: Path, folder: Path) -> bool:
+    parents = Path(os.path.realpath(out)).parents
+    return any(parent.exists() and os.path.samefile(parent, folder) for parent in parents)
+
 
 #: An opened file: rows of numbers, or a table of columns of any type.
 Opened = StoredSource | StoredTable
