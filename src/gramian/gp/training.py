@@ -21,7 +21,14 @@ from gramian.data.fingerprint import fingerprint
 from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.estimator.answers import PREDICT_ROWS, finite_values, in_blocks, quietly, rows_at
+from gramian.estimator.answers import (
+    PREDICT_ROWS,
+    finite_values,
+    in_blocks,
+    predicted_blocks,
+    quietly,
+    rows_at,
+)
 from gramian.estimator.column_scales import warn_of_scales
 from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows
@@ -266,7 +273,7 @@ def process_round(
 
 def mean_of(posterior: Posterior, source: RowSource, engine: Engine) -> Float64Array:
     """Return the posterior mean (n, outputs) of the normalised targets at rows prepared for the kernel."""
-    blocks = posterior.predictor.blocks(source, engine=engine, chunk_rows=PREDICT_ROWS)
+    blocks = predicted_blocks(posterior.predictor, source, engine)
     out = in_blocks(quietly(blocks), (source.shape[0], posterior.n_outputs))
     return finite_values(out, partial(rows_at, source))
 
