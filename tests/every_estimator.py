@@ -16,13 +16,14 @@ LABELS = np.where(Y > 0.5, "b", "a")
 
 
 def _estimators():
-    """Return every estimator class with a constructor of its own, by name."""
+    """Return every estimator class with a constructor of its own, by name; no base that cannot be fitted."""
     found, todo = {}, [BaseEstimator]
     while todo:
         for kind in todo.pop().__subclasses__():
             todo.append(kind)
             ours = kind.__module__.startswith("gramian.")
-            if ours and "__init__" in vars(kind) and not kind.__name__.startswith("_"):
+            base = bool(kind.__subclasses__()) and not hasattr(kind, "fit")
+            if ours and "__init__" in vars(kind) and not base and not kind.__name__.startswith("_"):
                 found[kind.__name__] = kind
     return dict(sorted(found.items()))
 

@@ -1,4 +1,4 @@
-"""What a fit may use, and its map over independent tasks, with the same result on any number of threads.
+"""Resources of a fit, and a map over independent tasks with the same result on any number of threads.
 
 Algorithms cut their work into tasks, whose number does not depend on the number of threads, and add up the
 results in the order of the tasks. The engine only decides which thread computes what. In each thread BLAS is
