@@ -52,7 +52,7 @@ def choose_ridge(
         each_feature=True,
         intercept=parameters.intercept,
         rng=as_generator(seed),
-        memory_bytes=parameters.setup.resources.memory_bytes,
+        memory_bytes=parameters.setup.run.memory_bytes,
         seconds=KERNEL_SHARE * seconds,
     )
     if choice is None:
