@@ -21,7 +21,7 @@ from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import kernel_to_spec
 from gramian.ridge.choosing import fit_by_alpha
-from gramian.ridge.planning import RidgeParameters
+from gramian.ridge.planning import ridge_setup
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.selection.automatic import FAMILIES
 from gramian.selection.kernel_choice import choose_kernel
@@ -45,14 +45,14 @@ def choose_ridge(
     began = time.perf_counter()
     rows = _label_rows(X, y, task)
     kind = KernelRidgeClassifier if task == CLASSIFICATION else KernelRidge
-    parameters = RidgeParameters.of(kind(random_state=seed))
+    setup = ridge_setup(kind(random_state=seed))
     choice = choose_kernel(
         rows,
         FAMILIES,
         each_feature=True,
-        intercept=parameters.intercept,
+        intercept=setup.intercept,
         rng=as_generator(seed),
-        memory_bytes=parameters.setup.run.memory_bytes,
+        memory_bytes=setup.run.memory_bytes,
         seconds=KERNEL_SHARE * seconds,
     )
     if choice is None:
@@ -71,7 +71,7 @@ def choose_ridge(
             with warnings.catch_warnings():
                 # Settings that are ill-conditioned are judged by their error, as those of other contenders.
                 warnings.simplefilter("ignore", RuntimeWarning)
-                loss, found, _ = fit_by_alpha(parameters.with_kernel(one), part, start)
+                loss, found, _ = fit_by_alpha(setup.with_kernel(one), part, start)
             judged.append((loss, found, one))
             used, took = some, time.perf_counter() - started
         if judged:

@@ -13,7 +13,7 @@ from gramian.data.subset import SubsetRows
 from gramian.engine import Engine, Run
 from gramian.estimator.parameters import KernelParameters, settled_run
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows
-from gramian.ridge.planning import RidgeParameters
+from gramian.ridge.planning import ridge_setup
 
 X = np.random.default_rng(0).random((300, 4))
 Y = np.sin(5.0 * X[:, 0])
@@ -59,17 +59,17 @@ def test_rows_settle_the_precision(tile_dtype, expected):
 def test_a_setup_reads_its_estimator_once():
     state = np.random.RandomState(0)
     model = gm.KernelRidge(0.1, gamma=2.0, memory_budget="10MB", n_jobs=2, random_state=state)
-    found = RidgeParameters.of(model)
+    found = ridge_setup(model)
     model.set_params(gamma=3.0, memory_budget="20MB", n_jobs=1)
-    assert found.setup.kernel.gamma == 2.0
+    assert found.kernel.gamma == 2.0
     assert found.alpha == 0.1
-    assert found.setup.run == Run(10_000_000, Engine(2), "auto", state)
-    assert found.setup.within(4).run.memory_bytes == 4
-    assert found.setup.automatic
-    assert not found.setup.frozen
+    assert found.run == Run(10_000_000, Engine(2), "auto", state)
+    assert found.within(4).run.memory_bytes == 4
+    assert found.automatic
+    assert not found.frozen
     # A plan draws from a copy of the generator, a fit from the generator itself.
-    assert found.setup.run.random_state is state
-    assert found.setup.planning().run.random_state is not state
+    assert found.run.random_state is state
+    assert found.planning().run.random_state is not state
 
 
 def test_a_frozen_approximation_is_seen():

@@ -199,18 +199,10 @@ def test_an_indefinite_core_is_clipped_once_for_all_passes(data):
 def training(X, budget=10**9, threads=2):
     builder = APPROXIMATIONS["two levels"].builder()
     work = Workload(len(X), 3, 4, 8)
-    plan = make_plan(builder, work, Run(budget, Engine(threads), "float64"))
+    run = Run(budget, Engine(threads), "float64", np.random.default_rng(0))
+    plan = make_plan(builder, work, run)
     kernel = gm.Gaussian(lengthscale=0.25)
-    return NewtonTraining(
-        as_source(X),
-        kernel,
-        None,
-        plan,
-        n_outputs=4,
-        anchored=True,
-        rng=np.random.default_rng(0),
-        engine=Engine(threads),
-    )
+    return NewtonTraining(as_source(X), kernel, None, plan, n_outputs=4, anchored=True, run=run)
 
 
 @pytest.mark.slow

@@ -133,8 +133,9 @@ def test_the_check_makes_no_copy_of_the_bases():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2_000, 4))
     builder = MultiResolutionBuilder(root_rank=200, rank=100, n_blocks=6)
-    plan = make_plan(builder, Workload(*X.shape, 1, 8), Run(10**8, Engine(1), "float32"))
-    features = plan.build(as_source(X), gm.Gaussian(2.0), rng=rng, engine=Engine(1))
+    run = Run(10**8, Engine(1), "float32", rng)
+    plan = make_plan(builder, Workload(*X.shape, 1, 8), run)
+    features = plan.build(as_source(X), gm.Gaussian(2.0), run)
     point = NewtonPoint.zeros(features.rank, 1)
     tracemalloc.start()
     try:

@@ -116,16 +116,17 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             source = self._rows(X, reset=True)
             rng = as_generator(self.random_state)
             phases("sizes")
-            plan, kernel, engine = self._planned(source, rng)
+            plan, kernel, run = self._planned(source, rng)
+            run = replace(run, phases=phases)
             warn_of_scales(source, kernel, cure=SCALE_FIRST)
             began = time.perf_counter()
-            features = plan.build(source, kernel, rng=rng, engine=engine, phases=phases)
+            features = plan.build(source, kernel, run)
             built = time.perf_counter()
             self.operator_: BlockOperator | DiagonalPlus = operator_of(
                 features,
                 source,
                 chunk_rows=plan.chunk_rows,
-                engine=engine,
+                engine=run.engine,
                 stored_diagonal=self.diagonal,
                 progress=phases("operator", source.shape[0]),
             )
@@ -163,7 +164,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             run,
             training=False,
         )
-        return plan, kernel, Engine(plan.n_threads)
+        return plan, kernel, replace(run, engine=Engine(plan.n_threads), random_state=rng)
 
     def transform(self, X: RowsLike) -> Any:
         """Return features F of shape ``(n, rank_)`` with F Fᵀ ≈ k(X, X). Time O(n m (d + r))."""

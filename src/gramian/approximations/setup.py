@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._phases import Phases, silent
+from gramian._phases import Phases, named, silent
+from gramian._typing import Float64Array
 from gramian.approximations.approximation import Approximation
 from gramian.compression.builder import PrebuiltBuilder, sizes_of
 from gramian.engine import Run
@@ -26,11 +28,12 @@ OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget",
 
 @dataclass(frozen=True, eq=False)
 class FitSetup:
-    """What planning and training are told by an estimator, whatever it minimises.
+    """What planning and training are told by an estimator.
 
     ``approximation`` is what the user gave: a name, an unfitted instance, ``Exact(...)`` or a frozen one.
-    ``estimator`` is the name of the estimator's class, for errors. ``standardize`` and ``metric`` are the
-    parameters of these names.
+    ``estimator`` is the name of the estimator's class, for errors. ``standardize``, ``metric`` and
+    ``checkpoint`` are the parameters of these names. A ridge fit minimises
+    Σ w_i (y_i − f(x_i) − b)² + alpha ‖f‖², where b is 0 without ``intercept``.
     """
 
     kernel: KernelParameters
@@ -39,6 +42,10 @@ class FitSetup:
     estimator: str
     standardize: bool = False
     metric: Any = None
+    checkpoint: str | PathLike[str] | None = None  #: folder for unfinished work
+    intercept: bool = False
+    alpha: float | Float64Array = 1.0  #: one penalty, or one for each output
+    asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
 
     @classmethod
     def of(cls, model: BaseEstimator, phases: Phases = silent) -> Self:
@@ -55,10 +62,15 @@ class FitSetup:
                 "standardize=True would scale the rows anew for landmarks that are fixed by "
                 "FrozenEstimator. Scale the rows first, for both."
             )
-        metric = getattr(model, "metric", None)
-        return cls(
-            KernelParameters.given(model), chosen, Run.of(model, phases), name, model.standardize, metric
-        )
+        kernel, run = KernelParameters.given(model), Run.of(model, phases)
+        metric, checkpoint = getattr(model, "metric", None), getattr(model, "checkpoint", None)
+        intercept = bool(getattr(model, "fit_intercept", False))
+        return cls(kernel, chosen, run, name, model.standardize, metric, checkpoint, intercept)
+
+    @property
+    def least(self) -> float:
+        """The least penalty, which sizes and precision are planned for."""
+        return float(np.min(self.alpha))
 
     @property
     def automatic(self) -> bool:
@@ -74,6 +86,14 @@ class FitSetup:
     def frozen(self) -> bool:
         """Whether the landmarks are those of a fitted approximation."""
         return isinstance(self.approximation, FrozenEstimator)
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """Return the setup with a kernel in place of its parameters."""
+        return replace(self, kernel=KernelParameters(kernel))
+
+    def part(self, name: str) -> Self:
+        """Return the setup of a part of the fit, whose phases are shown with the part's name."""
+        return replace(self, run=replace(self.run, phases=named(self.run.phases, name)))
 
     def within(self, memory_bytes: int) -> Self:
         """Return the setup with another memory budget."""

@@ -239,5 +239,5 @@ def plan(
     options += factory.approximations
     for approximation in options[:-1]:
         with suppress(BudgetError):
-            return found, plan_ridge(factory.parameters(approximation), source, targets.shape[1])
-    return found, plan_ridge(factory.parameters(options[-1]), source, targets.shape[1])
+            return found, plan_ridge(factory.setup(approximation), source, targets.shape[1])
+    return found, plan_ridge(factory.setup(options[-1]), source, targets.shape[1])

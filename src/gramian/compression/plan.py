@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from gramian._budget import format_bytes
-from gramian._phases import Phases, silent
 from gramian._typing import Array
 from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import Workload, phase_bytes, phase_seconds
 from gramian.compression.features import UNIT_ROWS, FeatureMap
 from gramian.compression.rank_sharing import at_most_rows
 from gramian.data.source import RowSource
-from gramian.engine import Engine, Run
+from gramian.engine import Run
 from gramian.exceptions import BudgetError, user_level
 from gramian.kernels.base import Kernel
 from gramian.summary import Grid, Shown, Summary
@@ -75,21 +74,12 @@ class Plan(Shown):
         """Operations of the fit over nominal rates: compares plans, but does not predict the time."""
         return sum(self.seconds.values())
 
-    def build(
-        self,
-        source: RowSource,
-        kernel: Kernel,
-        *,
-        rng: np.random.Generator,
-        engine: Engine,
-        weights: Array | None = None,
-        phases: Phases = silent,
-    ) -> FeatureMap:
+    def build(self, source: RowSource, kernel: Kernel, run: Run, weights: Array | None = None) -> FeatureMap:
         """Build the bases, as the phase "bases", with this plan's sizes: see :meth:`Builder.build`."""
         rows = self.builder.bounds.passes * source.shape[0]
-        progress = phases("bases", rows or None)
+        progress = run.phases("bases", rows or None)
         settings = BuildSettings(
-            *(kernel, np.dtype(self.dtype), rng, engine, self.chunk_rows, progress),
+            *(kernel, np.dtype(self.dtype), run.rng, run.engine, self.chunk_rows, progress),
             sample_rows=self.sample_rows,
             weights=weights,
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian._phases import silent
 from gramian._random import as_generator
 from gramian._typing import Float64Array, IntArray
 from gramian.approximations.setup import FitSetup
@@ -30,7 +31,6 @@ from gramian.estimator.answers import (
     rows_at,
 )
 from gramian.estimator.column_scales import warn_of_scales
-from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import NumberTargets
 from gramian.exact.exact import exact_plan
@@ -74,10 +74,7 @@ def fit_process(rows: LabelledRows[NumberTargets], parameters: ProcessParameters
         weights = own if weights is None else weights * own
     rows = replace(rows, targets=NumberTargets(targets, rows.n), weights=weights)
     setup = parameters.setup
-    if setup.metric is None:
-        found = scaled_input(setup.kernel, setup.standardize, rows.source, weights, quiet=True)
-    else:
-        found = learned_input(setup, rows, partial(process_round, parameters), own_bandwidth=True)
+    found = learned_input(setup, rows, partial(process_round, parameters), own_bandwidth=True)
     trained = train(found.prepared(rows), parameters)
     return {**found.state(), **trained, "y_mean_": centre, "y_std_": unit}
 
@@ -230,17 +227,16 @@ def _likelihood(
     """
     source, kernel = rows.source, hyper.kernel
     bases = plan_bases(plan.parameters, source, rows.n_outputs, kernel, rng)
-    engine = Engine(bases.n_threads)
+    run = replace(plan.parameters.setup.run, engine=Engine(bases.n_threads), random_state=rng, phases=silent)
     scale = lengthscales(kernel) if getattr(bases.builder, "partition", None) == "tree" else None
     features = bases.build(
         source if scale is None else map_rows(source, Metric(scales=1.0 / scale)),
         kernel if scale is None else in_units(kernel),
-        rng=rng,
-        engine=engine,
+        run,
     )
     if scale is not None:
         features = scaled_back(features, scale, kernel)
-    data = Observations(source, rows.numbers, bases.chunk_rows, engine, rows.weights)
+    data = Observations(source, rows.numbers, bases.chunk_rows, run.engine, rows.weights)
     exact = bases.builder.bounds.root_landmarks >= rows.n == bases.sample_rows
     return LikelihoodObjective(features, hyper, data, exact), plan.sizes(bases)
 

@@ -17,7 +17,7 @@ from gramian.approximations.setup import FitSetup
 from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource
 from gramian.data.subset import SubsetRows
-from gramian.estimator.input import Input, scaler_of
+from gramian.estimator.input import Input, scaled_input, scaler_of
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.summaries import Evidence
@@ -44,12 +44,16 @@ MOST_FEATURES = 10
 def learned_input(
     setup: FitSetup, rows: LabelledRows[Any], fit_round: FitRound, *, own_bandwidth: bool = False
 ) -> Input:
-    """Return the input of a fit with a metric: a scaler where one is asked for, and the metric.
+    """Return the input of a fit: a scaler and a metric, each where one is asked for.
 
     A metric is learned from some of the rows, unless it is given. ``fit_round`` fits a model in a round.
     ``own_bandwidth`` says that the fit chooses the kernel's bandwidth, so that the metric leaves it alone.
     """
     source = rows.source
+    if setup.metric is None:
+        # "auto" looks for a lengthscale for each feature.
+        quiet = own_bandwidth or setup.frozen or "kernel" in setup.asked
+        return scaled_input(setup.kernel, setup.standardize, source, rows.weights, quiet=quiet)
     scaler = scaler_of(setup.kernel, source, rows.weights) if setup.standardize else None
     chosen = _checked_metric(setup, source.shape[1])
     if isinstance(chosen, Metric):
@@ -84,6 +88,7 @@ def _round_setup(setup: FitSetup, rng: np.random.Generator) -> FitSetup:
         run=replace(setup.run, memory_bytes=left, random_state=seed_for_sklearn(rng), phases=silent),
         standardize=False,
         metric=None,
+        checkpoint=None,
     )
 
 

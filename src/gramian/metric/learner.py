@@ -25,8 +25,8 @@ from gramian.metric.outer_product import outer_product
 MOST_HELD_OUT, SCREEN_ROWS, SCREEN_HELD_OUT = 4_000, 1_500, 2_000
 #: Held-out predictions may leave the targets' range by this many times its width.
 BEYOND = 3.0
-#: Memory budget from which metrics are compared by exact ridge fits, the quickest for few rows.
-QUICK_BYTES = 200_000_000
+#: Memory of a round from which metrics are compared by exact ridge fits, the quickest for few rows.
+QUICK_BYTES = 175_000_000
 
 #: From targets and values (n, outputs) to the loss of each row, (n,): the held-out error is their mean.
 Losses: TypeAlias = Callable[[Float64Array, Float64Array], Float64Array]
@@ -182,7 +182,7 @@ def _fault(values: Float64Array, y: Float64Array, *, bounded: bool) -> str:
 
 
 def compares_exactly(setup: FitSetup) -> bool:
-    """Return whether the memory budget of a fit is enough to compare metrics by exact ridge fits."""
+    """Return whether the memory of a round is enough to compare metrics by exact ridge fits."""
     return setup.run.memory_bytes >= QUICK_BYTES
 
 

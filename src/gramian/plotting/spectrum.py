@@ -17,7 +17,7 @@ from gramian.approximations.approximation import Approximation
 from gramian.compression.features import FeatureMap
 from gramian.compression.storage import operator_of
 from gramian.data.source import ArraySource, RowSource, sample_rows
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.estimator.base import read_paired_rows, read_rows
 from gramian.estimator.input import Input
 from gramian.exact.predictor import ExactPredictor
@@ -246,7 +246,8 @@ def _opened(
     kernel = Precomputed(source.matrix) if isinstance(source, StoredRows) else model.kernel_
     if isinstance(model.predictor_, ExactPredictor):
         return source, kernel, None
-    return source, kernel, model.plan_.build(source, kernel, rng=rng, engine=Engine(1))
+    run = Run(model.plan_.memory_budget, Engine(1), random_state=rng)
+    return source, kernel, model.plan_.build(source, kernel, run)
 
 
 def _descending(values: ArrayLike) -> Float64Array:

@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from gramian._phases import named
 from gramian._typing import Float64Array
+from gramian.approximations.setup import FitSetup
 from gramian.data.distributed import Partitioned
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.repeats import without_copies
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import user_level
+from gramian.metric.input import learned_input
 from gramian.metric.learner import without_exact
 from gramian.ridge.kernel_sums import KernelSums
 from gramian.ridge.model import KernelModel
-from gramian.ridge.planning import RidgeParameters, exact_of, plan_sums
+from gramian.ridge.planning import check_penalties, exact_of, plan_sums
 from gramian.ridge.scoring import Scorer
-from gramian.ridge.training import ridge_input, train
+from gramian.ridge.training import ridge_round, train
 from gramian.selection.automatic import (
     CLOSE,
     chosen_kernel,
@@ -62,42 +63,39 @@ def warn_of_far_targets(targets: NumberTargets) -> None:
     )
 
 
-def fit_ridge(rows: LabelledRows[Any], parameters: RidgeParameters) -> KernelModel:
-    """Return the ridge model of labelled rows, with what the parameters leave to the rows."""
-    began, asked = time.perf_counter(), parameters.asked
+def fit_ridge(rows: LabelledRows[Any], setup: FitSetup) -> KernelModel:
+    """Return the ridge model of labelled rows, with what the setup leaves to the rows."""
+    began, asked = time.perf_counter(), setup.asked
     refuse_far_rows(rows, asked)
-    parameters.check_outputs(rows.n_outputs)
-    if not parameters.intercept and isinstance(rows.targets, NumberTargets):
+    check_penalties(setup.alpha, rows.n_outputs)
+    if not setup.intercept and isinstance(rows.targets, NumberTargets):
         warn_of_far_targets(rows.targets)
-    if rows.n >= LEAST_ROWS and (asked or parameters.setup.learns_metric):
-        rows = without_copies(rows, parameters.setup.run.memory_bytes, means=True)[0]
+    if rows.n >= LEAST_ROWS and (asked or setup.learns_metric):
+        rows = without_copies(rows, setup.run.memory_bytes, means=True)[0]
     if "alpha" in asked:
         rows, usual = searchable(rows)
-        parameters = replace(parameters, alpha=usual)
-    found = ridge_input(parameters, rows)
+        setup = replace(setup, alpha=usual)
+    found = learned_input(setup, rows, ridge_round)
     rows = found.prepared(rows)
     choice, trained, rest = None, None, "choice" if asked else "metric"
     if asked:
-        rng = parameters.setup.run.rng
-        choice = chosen_kernel(parameters.setup, rows, asked, intercept=parameters.intercept, rng=rng)
+        choice = chosen_kernel(setup, rows, setup.run.rng)
     if "alpha" in asked and choice is not None:
-        alpha, trained, choice = _best_fit(parameters, rows, choice)
-        parameters = replace(parameters, alpha=alpha)
+        alpha, trained, choice = _best_fit(setup, rows, choice)
+        setup = replace(setup, alpha=alpha)
     elif "alpha" in asked and len(rows.counted) >= LEAST_ROWS:
-        _, alpha, trained = fit_by_alpha(parameters, rows, None)
-        parameters = replace(parameters, alpha=alpha)
-    if choice is not None:
-        parameters = parameters.with_kernel(choice.kernel)
+        _, alpha, trained = fit_by_alpha(setup, rows, None)
+        setup = replace(setup, alpha=alpha)
     if trained is None:
-        trained = train(parameters, rows)
+        trained = train(setup if choice is None else setup.with_kernel(choice.kernel), rows)
     if asked or found.rounds:
         trained = replace(trained, plan=trained.plan.within(time.perf_counter() - began, rest))
-    alpha_ = parameters.least if "alpha" in asked else None
+    alpha_ = setup.least if "alpha" in asked else None
     return replace(trained, input=found, alpha=alpha_, choice=choice)
 
 
 def _best_fit(
-    parameters: RidgeParameters, rows: LabelledRows[Any], choice: KernelChoice
+    setup: FitSetup, rows: LabelledRows[Any], choice: KernelChoice
 ) -> tuple[float, KernelModel | None, KernelChoice]:
     """Return alpha, the fit and the choice of that finalist whose error on all rows is the least.
 
@@ -105,7 +103,7 @@ def _best_fit(
     """
     best: tuple[float, float, KernelModel | None, KernelChoice] | None = None
     for kernel, start in choice.finalists:
-        loss, alpha, trained = fit_by_alpha(parameters.with_kernel(kernel), rows, start)
+        loss, alpha, trained = fit_by_alpha(setup.with_kernel(kernel), rows, start)
         if best is None or loss < best[0]:
             best = loss, alpha, trained, replace(choice, kernel=kernel, alpha=start)
     assert best is not None
@@ -113,25 +111,24 @@ def _best_fit(
 
 
 def fit_by_alpha(
-    parameters: RidgeParameters, rows: LabelledRows[Any], start: float | None
+    setup: FitSetup, rows: LabelledRows[Any], start: float | None
 ) -> tuple[float, float, KernelModel | None]:
     """Return the least leave-one-out error on the features of all rows, its alpha, and the fit with it.
 
     The fit is None where the exact system is still to be solved.
     """
-    rng = parameters.setup.run.rng
-    setup = without_exact(parameters.setup)
-    setup = replace(setup, run=replace(setup.run, random_state=rng))
+    exact, rng, setup = exact_of(setup.approximation), setup.run.rng, without_exact(setup)
     d = rows.source.shape[1]
     most = max(LEAST_ROWS, min(MOST_ROWS, setup.run.memory_bytes // (PART * 8 * d)))
     counted = rows.counted
     numbers = np.sort(rng.choice(counted, most, replace=False)) if len(counted) > most else counted
     validation = rows.read(numbers)
-    tried = penalty_grid(mean_diagonal(setup.kernel.of(rows.source, rows.weights), rows), start)
-    least = float(tried[0] * CLOSE[0])
-    planned = plan_sums(setup, rows.source, rows.n_outputs, least, weights=rows.weights)
-    phases = named(setup.run.phases, f"choice of alpha for {type(planned[1]).__name__}")
-    sums = KernelSums(planned, rows, intercept=parameters.intercept, phases=phases)
+    kernel = setup.kernel.of(rows.source, rows.weights)
+    tried = penalty_grid(mean_diagonal(kernel, rows), start)
+    setup = replace(setup, run=replace(setup.run, random_state=rng), alpha=float(tried[0] * CLOSE[0]))
+    setup = setup.part(f"choice of alpha for {type(kernel).__name__}")
+    planned = plan_sums(setup, rows.source, rows.n_outputs, weights=rows.weights)
+    sums = KernelSums(planned, rows, intercept=setup.intercept)
     scorer = Scorer(None, per_target=False)
 
     def errors(alphas: Float64Array) -> Float64Array:
@@ -142,6 +139,6 @@ def fit_by_alpha(
     losses = errors(close)
     number = np.asarray(losses.argmin())
     alpha, loss = float(close[number]), float(losses.min())
-    if exact_of(parameters.setup.approximation) is not None:
+    if exact is not None:
         return loss, alpha, None
     return loss, alpha, sums.chosen(close, number)[0]

@@ -41,7 +41,6 @@ from gramian.ridge.scoring import Scorer, Scores, warn_at_edge, warn_of_unused_w
 from gramian.selection.automatic import (
     AUTO,
     USUAL_ALPHAS,
-    automatic,
     chosen_kernel,
     is_auto,
     mean_diagonal,
@@ -192,9 +191,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             self._flat = sample.targets.flat
             if not self.fit_intercept:
                 warn_of_far_targets(sample.targets)
-            objective = replace(self._objective(sample, y), phases=phases)
-            setup, asked = self._setup(phases)
-            refuse_far_rows(sample, asked)
+            objective, setup = self._objective(sample, y), self._setup(phases)
+            refuse_far_rows(sample, setup.asked)
             given, place, within = sample, None, np.zeros(sample.n_outputs)
             if not isinstance(objective.cv, list):  # folds of a splitter's, which name rows
                 means = self.scoring is None
@@ -204,7 +202,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 within = np.average(np.square(apart), axis=0, weights=given.weights)
             sample = sample.relative() if alphas is None else sample
             self._check_refine(setup.kernel, source)
-            own = "kernel" in asked or self.refine == REFINE[1]
+            own = "kernel" in setup.asked or self.refine == REFINE[1]
             own = own or setup.frozen
             found = scaled_input(setup.kernel, self.standardize, sample.source, sample.weights, quiet=own)
             sample = found.prepared(sample)
@@ -212,10 +210,10 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
             seed = self.random_state if isinstance(self.random_state, Integral) else int(rng.integers(2**63))
-            choice = chosen_kernel(setup, sample, asked, intercept=objective.intercept, rng=rng)
+            choice = chosen_kernel(setup, sample, rng)
             setup = replace(setup, run=replace(setup.run, random_state=seed))
             if choice is not None:
-                setup = replace(setup, kernel=KernelParameters(choice.kernel))
+                setup = setup.with_kernel(choice.kernel)
             if alphas is None:
                 level = mean_diagonal(setup.kernel.of(sample.source), sample)
                 alphas = level * USUAL_ALPHAS if choice is None else penalty_grid(level, choice.alpha)
@@ -255,11 +253,11 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         return self._plan_fit(X, y, self._planned)
 
     def _planned(self, source: RowSource, n_outputs: int) -> Plan:
-        gammas, setup = self._given_gammas(), self._setup()[0].planning()
+        gammas, setup = self._given_gammas(), self._setup().planning()
         source = planned_source(setup, source)
         alphas = USUAL_ALPHAS if (given := self._given_alphas()) is None else given
         kernel = replace(setup.kernel, gamma=setup.kernel.gamma if gammas is None else gammas[0])
-        return plan_sums(replace(setup, kernel=kernel), source, n_outputs, float(alphas.min()))[0]
+        return plan_sums(replace(setup, kernel=kernel, alpha=alphas), source, n_outputs)[0]
 
     @property
     def _named_kernel(self) -> Any:
@@ -267,12 +265,10 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         named = is_auto(self.kernel) and (self.gammas is not None or self.gamma not in (None, AUTO))
         return "rbf" if named else self.kernel
 
-    def _setup(self, phases: Phases = silent) -> tuple[FitSetup, tuple[str, ...]]:
-        """Return the setup of a fit, and the names of the parameters that are "auto"."""
+    def _setup(self, phases: Phases = silent) -> FitSetup:
+        """Return the setup of a fit."""
         setup = FitSetup.of(self, phases)
-        setup = replace(setup, kernel=replace(setup.kernel, kernel=self._named_kernel))
-        asked = automatic(setup.kernel)
-        return usual_setup(setup, asked), asked
+        return usual_setup(replace(setup, kernel=replace(setup.kernel, kernel=self._named_kernel)))
 
     def _given_alphas(self) -> Float64Array | None:
         if is_auto(self.alphas):
@@ -340,7 +336,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             )
         warn_of_unused_weights(self.scoring, sample.weights)
         scorer = Scorer(self.scoring, per_target=bool(self.alpha_per_target) and sample.targets.shape[1] > 1)
-        return Objective(scorer, cv, bool(self.fit_intercept), bool(self.store_cv_results))
+        return Objective(scorer, cv, bool(self.store_cv_results))
 
     def _check_refine(self, kernel: KernelParameters, source: RowSource) -> None:
         if self.refine is False or self.refine is None:

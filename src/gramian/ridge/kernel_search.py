@@ -11,14 +11,12 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from gramian._checks import positive_numbers
-from gramian._phases import Phases, named, silent
 from gramian._typing import Float64Array, IntArray
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.methods import METHODS
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
-from gramian.estimator.parameters import KernelParameters
 from gramian.exact.loo import SQUARES, per_feature, refine_kernel
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
@@ -49,22 +47,20 @@ class Objective:
 
     scorer: Scorer
     cv: Any  #: None, "gcv", a number of folds, or a list of (training rows, held-out rows)
-    intercept: bool
     keep_residuals: bool
-    phases: Phases = silent  #: told of the phases of each fit
 
     def scores(
         self, setup: FitSetup, sample: NumberRows, alphas: Float64Array, share: float = 1.0
     ) -> tuple[Scores, Callable[[], ChosenModel]]:
         """Return the scores on these rows, a ``share`` of all, and what makes the model of the best alpha."""
 
-        def sums(rows: NumberRows, phases: Phases) -> KernelSums:
-            planned = plan_share(setup, rows, alphas, share)
-            return KernelSums(planned, rows, intercept=self.intercept, phases=phases)
+        def sums(rows: NumberRows, fold: str = "") -> KernelSums:
+            planned = plan_share(setup.part(fold) if fold else setup, rows, alphas, share)
+            return KernelSums(planned, rows, intercept=setup.intercept)
 
         splits = self._splits(sample.counted)
         if splits is None:
-            candidate = sums(sample, self.phases)
+            candidate = sums(sample)
             mean = self.cv == "gcv"
             scores = candidate.own_scores(alphas, self.scorer, mean=mean)
             keep = None if not self.keep_residuals else MEAN if mean else EXACT
@@ -78,10 +74,10 @@ class Objective:
                     "Shuffle the rows, use fewer folds, or cv=None."
                 )
             # Nothing keeps the bases and sums of one fold while those of the next are made.
-            phases = named(self.phases, f"fold {k + 1} of {len(splits)}")
-            parts.append(sums(known, phases).scores_of(unseen, alphas, self.scorer))
+            fold = f"fold {k + 1} of {len(splits)}"
+            parts.append(sums(known, fold).scores_of(unseen, alphas, self.scorer))
         scores = Scores.of_folds(parts)
-        return scores, lambda: sums(sample, self.phases).chosen(alphas, scores.best)
+        return scores, lambda: sums(sample).chosen(alphas, scores.best)
 
     @property
     def splits_any_rows(self) -> bool:
@@ -113,10 +109,10 @@ class BestKernel:
 
 def plan_share(setup: FitSetup, rows: NumberRows, alphas: Float64Array, share: float) -> Planned:
     """Return the plan of a fit to some rows, with sizes for this share of all rows."""
-    own = replace(setup, approximation=scaled(setup.approximation, share))
     least = float(positive_numbers("alphas", alphas).min())
-    plan, kernel, engine, rng = plan_sums(own, rows.source, rows.n_outputs, least)
-    return scaled_plan(plan, share) if setup.automatic else plan, kernel, engine, rng
+    own = replace(setup, approximation=scaled(setup.approximation, share), alpha=least)
+    plan, kernel, run = plan_sums(own, rows.source, rows.n_outputs)
+    return scaled_plan(plan, share) if setup.automatic else plan, kernel, run
 
 
 def search_gammas(
@@ -146,16 +142,14 @@ def search_gammas(
     best: BestKernel | None = None
     tops: dict[int, float] = {}  # best scores by the number of rows, which compare only among themselves
 
-    def told(k: int, rows: NumberRows) -> Objective:
-        name = "kernel" if len(gammas) == 1 else f"gamma {gammas[k]:.3g}"
-        top = f", best score {tops[rows.n]:.4g}" if rows.n in tops else ""
-        return replace(objective, phases=named(objective.phases, f"{name} on {rows.n:,} rows{top}"))
-
     def error_on(rows: NumberRows, k: int) -> tuple[float, None]:
         nonlocal best
         whole = rows is sample
         share = 1.0 if whole else rows.n / len(order)
-        scores, make = told(k, rows).scores(setups[k], rows, alphas, share)
+        name = "kernel" if len(gammas) == 1 else f"gamma {gammas[k]:.3g}"
+        top = f", best score {tops[rows.n]:.4g}" if rows.n in tops else ""
+        setup = setups[k].part(f"{name} on {rows.n:,} rows{top}")
+        scores, make = objective.scores(setup, rows, alphas, share)
         table[k], n_rows[k] = scores, rows.n
         score = _rank(scores)
         tops[rows.n] = max(score, tops.get(rows.n, -math.inf))
@@ -228,11 +222,11 @@ def refine(
     start = float(np.exp(np.mean(np.log(best.alphas[numbers]))))
     kernel = per_feature(best.model.kernel, X.shape[1]) if each_feature else best.model.kernel
     Y = some.targets[slice(0, some.n)]
-    objective.phases(f"refinement on {some.n:,} rows")
-    found = refine_kernel(kernel, X, Y, start, weights=some.weights, intercept=objective.intercept)
+    setup.run.phases(f"refinement on {some.n:,} rows")
+    found = refine_kernel(kernel, X, Y, start, weights=some.weights, intercept=setup.intercept)
     alphas = np.unique(np.append(best.alphas, found.alpha))
-    told = replace(objective, phases=named(objective.phases, "refined kernel"))
-    scores, make = told.scores(replace(setup, kernel=KernelParameters(found.kernel)), sample, alphas)
+    setup = setup.part("refined kernel").with_kernel(found.kernel)
+    scores, make = objective.scores(setup, sample, alphas)
     score = _rank(scores)
     kept = score > best.score
     report = Refinement(

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from gramian._budget import format_bytes
-from gramian._phases import Phases, silent
 from gramian._typing import Float64Array, IntArray
 from gramian.compression.predictor import fold
 from gramian.compression.sums import accumulate
@@ -36,15 +35,11 @@ class KernelSums:
     as the memory budget holds factors (and held-out values, where a scorer wants them) of.
     """
 
-    def __init__(
-        self, planned: Planned, sample: NumberRows, *, intercept: bool, phases: Phases = silent
-    ) -> None:
+    def __init__(self, planned: Planned, sample: NumberRows, *, intercept: bool) -> None:
         began = time.perf_counter()
-        self.plan, self.kernel, self.engine, rng = planned
-        self.sample, self.intercept = sample, intercept
-        self.features = self.plan.build(
-            sample.source, self.kernel, rng=rng, engine=self.engine, weights=sample.weights, phases=phases
-        )
+        self.plan, self.kernel, run = planned
+        self.sample, self.intercept, self.engine = sample, intercept, run.engine
+        self.features = self.plan.build(sample.source, self.kernel, run, sample.weights)
         built = time.perf_counter()
         targets = sample.targets
         self.mean = targets.mean(sample.weights) if intercept else np.zeros(targets.shape[1])
@@ -57,9 +52,9 @@ class KernelSums:
             chunk_rows=self.plan.chunk_rows,
             engine=self.engine,
             with_ones=intercept,
-            progress=phases("sums", sample.n),
+            progress=run.phases("sums", sample.n),
         )
-        phases("penalties")
+        run.phases("penalties")
         self._seconds = {"bases": built - began, "sums": time.perf_counter() - built, "solve": 0.0}
         self._solved: list[AlphaPath] = []
 

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import refuse_masked
 from gramian._phases import Phases
 from gramian._typing import Array, Float64Array, RowsLike
+from gramian.approximations.setup import FitSetup
 from gramian.compression.features import same_values
 from gramian.compression.plan import Plan
 from gramian.data.distributed import cluster_of
@@ -40,7 +41,7 @@ from gramian.estimator.rows import check_width, matched, names_known
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, listed, quoted, user_level
 from gramian.ridge.model import KernelModel
-from gramian.ridge.planning import RidgeParameters, exact_of, plan_ridge
+from gramian.ridge.planning import exact_of, plan_ridge, ridge_setup
 from gramian.ridge.streaming import RidgeStream
 from gramian.selection.automatic import automatic
 
@@ -140,8 +141,8 @@ class RidgeEstimator(KernelEstimator):
                 "landmarks, clone a model with approximation=FrozenEstimator(a)."
             )
         with all_or_nothing(self):
-            stream, parameters = self._require_stream(), RidgeParameters.of(self)
-            return self._keep_stream(stream.fade(parameters, 1.0 - float(share)))
+            stream = self._require_stream()
+            return self._keep_stream(stream.fade(ridge_setup(self), 1.0 - float(share)))
 
     def merge(self, other: Self) -> Self:
         """Add the rows of another model of a stream: the result is that of one model that saw both.
@@ -182,12 +183,12 @@ class RidgeEstimator(KernelEstimator):
             waiting = its.waiting or mine.waiting
             if waiting is not None:
                 check_width(self, waiting.source.shape[1], reset=False)
-            return self._keep_stream(mine.merge(RidgeParameters.of(self), its))
+            return self._keep_stream(mine.merge(ridge_setup(self), its))
 
     def plan(self, X: RowsLike | None, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the outputs or the classes)."""
         X, y, _ = self._opened(X, y, None)
-        return self._plan_fit(X, y, lambda *rows: plan_ridge(RidgeParameters.of(self), *rows))
+        return self._plan_fit(X, y, lambda *rows: plan_ridge(ridge_setup(self), *rows))
 
     feature_importances_ = feature_importances_
 
@@ -246,7 +247,7 @@ class RidgeEstimator(KernelEstimator):
         """Whether there are earlier rows that the next rows are added to."""
         return self._stream is not None or self._fit_data is not None
 
-    def _stream_so_far(self, parameters: RidgeParameters) -> RidgeStream:
+    def _stream_so_far(self, setup: FitSetup) -> RidgeStream:
         """Return the stream of earlier calls or of the rows of a fit; one without rows if there are none."""
         if self._stream is not None:
             for name, before in (self._started_with or {}).items():
@@ -257,7 +258,7 @@ class RidgeEstimator(KernelEstimator):
                         "before the first call of partial_fit, or clone the model."
                     )
             return self._stream
-        empty, given = RidgeStream.of(parameters), self._fit_data
+        empty, given = RidgeStream.of(setup), self._fit_data
         if given is None:
             return empty
         why = why_no_stream(self)
@@ -270,12 +271,12 @@ class RidgeEstimator(KernelEstimator):
             rows = labelled_classes(*checked, self.class_weight, self.classes_)
         else:
             rows = labelled_numbers(*checked)
-        return empty.with_rows(parameters, rows, grow=False)
+        return empty.with_rows(setup, rows, grow=False)
 
     def _require_stream(self) -> RidgeStream:
         """Return the stream so far; raise where there is none."""
         if self._has_rows:
-            return self._stream_so_far(RidgeParameters.of(self))
+            return self._stream_so_far(ridge_setup(self))
         check_is_fitted(self)
         raise InputError(
             f"this {type(self).__name__} has neither the rows of its fit nor their sums: model files, "
@@ -285,8 +286,8 @@ class RidgeEstimator(KernelEstimator):
 
     def _add_rows(self, rows: LabelledRows[Any], phases: Phases, *, grow: bool) -> Self:
         """Add rows to the stream, with the parameters that the model has now."""
-        parameters = RidgeParameters.of(self, phases)
-        return self._keep_stream(self._stream_so_far(parameters).with_rows(parameters, rows, grow=grow))
+        setup = ridge_setup(self, phases)
+        return self._keep_stream(self._stream_so_far(setup).with_rows(setup, rows, grow=grow))
 
     def _keep_stream(self, stream: RidgeStream) -> Self:
         """Make this the stream of the model; what is not known yet is found when it is asked for."""

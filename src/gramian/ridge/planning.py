@@ -1,10 +1,8 @@
-"""Parameters of a ridge fit, read from its estimator and checked once, and the plan of rows for them."""
+"""Setup of a ridge fit, read from its estimator and checked once, and the plan of rows for it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Self
+from dataclasses import replace
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
@@ -22,59 +20,19 @@ from gramian.compression.costs import Workload
 from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.data.source import RowSource
 from gramian.data.subset import SubsetRows
-from gramian.engine import Engine
-from gramian.estimator.parameters import KernelParameters, choose_dtype, settled_run
+from gramian.engine import Engine, Run
+from gramian.estimator.parameters import choose_dtype, settled_run
 from gramian.exact.exact import Exact, exact_plan
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
 from gramian.metric.input import planned_source
-from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
+from gramian.selection.automatic import USUAL_PENALTY, usual_setup
 
 
-@dataclass(frozen=True, eq=False)
-class RidgeParameters:
-    """Minimise Σ w_i (y_i − f(x_i) − b)² + alpha ‖f‖². Without ``intercept`` b is 0."""
-
-    setup: FitSetup
-    alpha: float | Float64Array  #: one penalty, or one for each output
-    intercept: bool
-    checkpoint: Path | None = None  #: folder for unfinished work
-    asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
-
-    @classmethod
-    def of(cls, model: BaseEstimator, phases: Phases = silent) -> Self:
-        """Return the parameters of a ridge estimator; ``phases`` is told of the phases of its fit."""
-        setup = FitSetup.of(model, phases)
-        asked = automatic(setup.kernel, alpha=model.alpha)
-        setup = usual_setup(setup, asked, metric=model.metric, checkpoint=model.checkpoint)
-        return cls(
-            setup,
-            USUAL_PENALTY if "alpha" in asked else _penalty(model),
-            bool(model.fit_intercept),
-            None if model.checkpoint is None else Path(model.checkpoint),
-            asked,
-        )
-
-    @property
-    def least(self) -> float:
-        """The least penalty, which sizes and precision are planned for."""
-        return float(np.min(self.alpha))
-
-    def check_outputs(self, n_outputs: int) -> None:
-        """Raise where there are several penalties, but not one for each output."""
-        if np.size(self.alpha) not in (1, n_outputs):
-            raise InputError(
-                f"alpha holds {np.size(self.alpha)} penalties, but y has {n_outputs} outputs. Give one "
-                "number, or one for each output."
-            )
-
-    def planning(self) -> Self:
-        """Return the parameters for a plan or a trial: a generator that was passed stays as it is."""
-        return replace(self, setup=self.setup.planning())
-
-    def with_kernel(self, kernel: Kernel) -> Self:
-        """Return the parameters with another kernel."""
-        return replace(self, setup=replace(self.setup, kernel=KernelParameters(kernel)))
+def ridge_setup(model: BaseEstimator, phases: Phases = silent) -> FitSetup:
+    """Return the setup of a ridge estimator; ``phases`` is told of the phases of its fit."""
+    setup = usual_setup(FitSetup.of(model, phases), alpha=model.alpha)
+    return replace(setup, alpha=USUAL_PENALTY if "alpha" in setup.asked else _penalty(model))
 
 
 def _penalty(model: BaseEstimator) -> float | Float64Array:
@@ -83,6 +41,15 @@ def _penalty(model: BaseEstimator) -> float | Float64Array:
         return positive_number("alpha", model.alpha)
     found = positive_numbers("alpha", model.alpha)
     return found if len(found) > 1 else float(found[0])
+
+
+def check_penalties(alpha: float | Float64Array, n_outputs: int) -> None:
+    """Raise where there are several penalties, but not one for each output."""
+    if np.size(alpha) not in (1, n_outputs):
+        raise InputError(
+            f"alpha holds {np.size(alpha)} penalties, but y has {n_outputs} outputs. Give one number, or one "
+            "for each output."
+        )
 
 
 def exact_of(approximation: object) -> Exact | None:
@@ -95,31 +62,26 @@ def exact_of(approximation: object) -> Exact | None:
 #: Rows for which a stream's precision is chosen: nobody knows how many will come.
 STREAM_ROWS = 1_000_000
 
-#: Sizes, kernel, threads, and the generator of the bases, from which the probe has drawn.
-Planned = tuple[Plan, Kernel, Engine, np.random.Generator]
+#: Sizes, kernel, and the run with the threads and precision of the plan, and the generator of the bases.
+Planned = tuple[Plan, Kernel, Run]
 
 
 def plan_sums(
-    setup: FitSetup,
-    source: RowSource,
-    n_outputs: int,
-    alpha: float,
-    *,
-    stream: bool = False,
-    weights: Array | None = None,
+    setup: FitSetup, source: RowSource, n_outputs: int, *, stream: bool = False, weights: Array | None = None
 ) -> Planned:
-    """Return plan, kernel, engine and generator of a fit by sums over features.
+    """Return plan, kernel and run of a fit by sums over features.
 
-    ``alpha`` is the ridge penalty that sizes and precision are planned for. With ``stream`` more rows will
-    follow, so that precision is chosen as for :data:`STREAM_ROWS`. Rows whose weight is 0 are not looked at.
+    Sizes and precision are planned for the least penalty. With ``stream`` more rows will follow, so that
+    precision is chosen as for :data:`STREAM_ROWS`. Rows whose weight is 0 are not looked at.
     """
-    run, rng = setup.run, setup.run.rng
+    rng, alpha = setup.run.rng, setup.least
+    run = replace(setup.run, random_state=rng)
     work = Workload.of(source, n_outputs, streamed=stream)
     frozen = frozen_map(setup, source.shape[1])
     if frozen is not None:
         run = replace(run, tile_dtype=frozen.features.dtype.name)
         plan = replace(make_plan(frozen.sizes, work, run, reason=GIVEN), builder=frozen)
-        return plan, frozen.features.kernel, Engine(plan.n_threads), rng
+        return plan, frozen.features.kernel, replace(run, engine=Engine(plan.n_threads))
     kernel, counted = setup.kernel.of(source, weights), source
     if weights is not None and not (weights > 0).all():
         counted = SubsetRows(source, np.flatnonzero(weights > 0))
@@ -139,31 +101,26 @@ def plan_sums(
         builder = MultiResolutionBuilder.root_only(work.n_rows) if exact else method_of(setup).builder()
         builder = builder.settle(source, BuildSettings(kernel, dtype, rng, run.engine))
         plan = make_plan(builder, work, run, reason=EXACT if exact else AS_ASKED)
-    return plan, kernel, Engine(plan.n_threads), rng
+    return plan, kernel, replace(run, engine=Engine(plan.n_threads))
 
 
 def plan_exact(
-    parameters: RidgeParameters,
-    source: RowSource,
-    n_outputs: int,
-    exact: Exact,
-    *,
-    weights: Array | None = None,
+    setup: FitSetup, source: RowSource, n_outputs: int, exact: Exact, *, weights: Array | None = None
 ) -> tuple[Plan, Kernel]:
     """Return plan and kernel of a fit that solves the exact system."""
-    kernel = parameters.setup.kernel.of(source, weights)
-    work = Workload.of(source, n_outputs + parameters.intercept)
-    run = settled_run(parameters.setup.run, source, kernel, parameters.least)
+    kernel = setup.kernel.of(source, weights)
+    work = Workload.of(source, n_outputs + setup.intercept)
+    run = settled_run(setup.run, source, kernel, setup.least)
     return exact_plan(work, exact.settings(), run), kernel
 
 
-def plan_ridge(parameters: RidgeParameters, source: RowSource, n_outputs: int) -> Plan:
+def plan_ridge(setup: FitSetup, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of a ridge fit to rows: of the exact system, or of the approximation."""
-    source = planned_source(parameters.setup, source)
-    exact = exact_of(parameters.setup.approximation)
+    source = planned_source(setup, source)
+    exact = exact_of(setup.approximation)
     if exact is not None:
-        return plan_exact(parameters, source, n_outputs, exact)[0]
-    return plan_sums(parameters.setup.planning(), source, n_outputs, parameters.least)[0]
+        return plan_exact(setup, source, n_outputs, exact)[0]
+    return plan_sums(setup.planning(), source, n_outputs)[0]
 
 
 def method_of(setup: FitSetup) -> Approximation:

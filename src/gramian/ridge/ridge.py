@@ -21,7 +21,7 @@ from gramian.estimator.mixins import Classifier, Regressor
 from gramian.ridge.choosing import fit_ridge
 from gramian.ridge.model import CHOSEN, TRAINED, KernelModel
 from gramian.ridge.partial_fit import RidgeEstimator, if_streamable, named_classes
-from gramian.ridge.planning import RidgeParameters
+from gramian.ridge.planning import ridge_setup
 
 #: Learned attributes of a ridge model.
 LEARNED = (*TRAINED, *INPUT, *CHOSEN, "stages_", "n_rows_seen_", "n_blocks_")
@@ -133,7 +133,7 @@ class KernelRidge(Regressor, RidgeEstimator):
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             given = X, own_target(X, y), sample_weight
             rows = labelled_numbers(*self._checked(*given))
-            model = fit_ridge(rows, RidgeParameters.of(self, phases))
+            model = fit_ridge(rows, ridge_setup(self, phases))
             self._flat = rows.targets.flat
             return self._keep_fit(model, *given)
 
@@ -231,7 +231,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             given = X, own_target(X, y), sample_weight
             rows = labelled_classes(*self._checked(*given), self.class_weight)
-            model = fit_ridge(rows, RidgeParameters.of(self, phases))
+            model = fit_ridge(rows, ridge_setup(self, phases))
             self.classes_ = rows.targets.classes
             return self._keep_fit(model, *given)
 

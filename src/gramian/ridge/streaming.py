@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._phases import silent
-from gramian.approximations.setup import frozen_map
+from gramian.approximations.setup import FitSetup, frozen_map
 from gramian.compression.builder import PrebuiltBuilder, sizes_of
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
@@ -20,28 +20,25 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
-from gramian.metric.input import planned_source, with_metric
+from gramian.metric.input import learned_input, planned_source, with_metric
 from gramian.ridge.growth import Territory, growable, growing_sizes
 from gramian.ridge.model import KernelModel
-from gramian.ridge.planning import RidgeParameters, plan_sums
+from gramian.ridge.planning import check_penalties, plan_sums
 from gramian.ridge.stream import Stream
 from gramian.ridge.sums import RidgeSums
-from gramian.ridge.training import ridge_input
+from gramian.ridge.training import ridge_round
 
 
-def begin_stream(
-    parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool, held: int = 0
-) -> Stream:
+def begin_stream(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool, held: int = 0) -> Stream:
     """Return the stream that these rows begin, which take ``held`` bytes of the memory budget."""
-    found = ridge_input(parameters, rows)
-    rows, setup, run = found.prepared(rows), parameters.setup, parameters.setup.run
+    found = learned_input(setup, rows, ridge_round)
+    rows, budget = found.prepared(rows), setup.run.memory_bytes
     source, weights, n_outputs = rows.source, rows.weights, rows.n_outputs
-    setup = setup.within(run.memory_bytes - held)
-    plan, kernel, engine, rng = plan_sums(
-        setup, source, n_outputs, parameters.least, stream=True, weights=weights
+    plan, kernel, run = plan_sums(
+        setup.within(budget - held), source, n_outputs, stream=True, weights=weights
     )
-    features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights, phases=run.phases)
-    shift = rows.targets.centre(weights) if parameters.intercept else np.zeros(n_outputs)
+    features, engine = plan.build(source, kernel, run, weights), run.engine
+    shift = rows.targets.centre(weights) if setup.intercept else np.zeros(n_outputs)
     given, sizes, territory = isinstance(plan.builder, PrebuiltBuilder), sizes_of(plan.builder), None
     if growable(features, sizes):
         territory = Territory.around(
@@ -49,26 +46,24 @@ def begin_stream(
             growing_sizes(features, sizes),
             source,
             built=not given,
-            rng=rng,
+            rng=run.rng,
             engine=engine,
             memory_budget=plan.memory_budget,
         )
     if grow:
         growing_sizes(features, sizes)
-    sums = RidgeSums.zeros(features, shift, intercept=parameters.intercept)
+    sums = RidgeSums.zeros(features, shift, intercept=setup.intercept)
     work = Workload.of(source, n_outputs, streamed=True)
     stream = Stream(found, features, sums, plan, work, territory)
     if grow and given:  # no row is new to a map that was built from it
-        stream = stream.explored(source, weights, engine, run.memory_bytes)
+        stream = stream.explored(source, weights, engine, budget)
     return stream.extended(rows, engine, run.phases("sums", rows.n))
 
 
-def extend_stream(
-    parameters: RidgeParameters, stream: Stream, rows: LabelledRows[Any], *, grow: bool
-) -> Stream:
+def extend_stream(setup: FitSetup, stream: Stream, rows: LabelledRows[Any], *, grow: bool) -> Stream:
     """Return the stream with further rows."""
-    rows, run = stream.input.prepared(rows), parameters.setup.run
-    _check_unchanged(parameters, stream, rows.source, rows.n_outputs)
+    rows, run = stream.input.prepared(rows), setup.run
+    _check_unchanged(setup, stream, rows.source, rows.n_outputs)
     engine = stream_engine(stream, run.engine)
     if grow:
         growing_sizes(stream.features, sizes_of(stream.plan.builder))
@@ -89,24 +84,24 @@ def other_outputs(found: int, expected: int) -> InputError:
     )
 
 
-def _check_unchanged(parameters: RidgeParameters, stream: Stream, source: RowSource, n_outputs: int) -> None:
+def _check_unchanged(setup: FitSetup, stream: Stream, source: RowSource, n_outputs: int) -> None:
     """Raise where the rows, or parameters that have changed, do not go with the stream so far."""
     outputs = len(stream.sums.shift)
     if n_outputs != outputs:
         raise other_outputs(n_outputs, outputs)
-    frozen = frozen_map(parameters.setup, source.shape[1])
+    frozen = frozen_map(setup, source.shape[1])
     known: Any = stream.features.kernel
-    kernel: Any = parameters.setup.kernel.of(source) if frozen is None else frozen.features.kernel
-    if parameters.setup.kernel.by_rows and type(kernel) is type(known) and hasattr(known, "lengthscale"):
+    kernel: Any = setup.kernel.of(source) if frozen is None else frozen.features.kernel
+    if setup.kernel.by_rows and type(kernel) is type(known) and hasattr(known, "lengthscale"):
         kernel = replace(kernel, lengthscale=known.lengthscale)  # the first rows have decided
     if kernel != known:
         raise InputError(
             f"the kernel is now {kernel}, but the stream was started with {known}. "
             "Change it before the first call of partial_fit, or clone the model."
         )
-    if parameters.intercept != stream.sums.intercept:
+    if setup.intercept != stream.sums.intercept:
         raise InputError(
-            f"fit_intercept={parameters.intercept!r}, but the stream was started with "
+            f"fit_intercept={setup.intercept!r}, but the stream was started with "
             f"{stream.sums.intercept}. Change it before the first call of partial_fit, or clone the "
             "model."
         )
@@ -166,28 +161,22 @@ CHOSEN = ("kernel_", "rank_", "n_blocks_", "plan_", "scaler_", "metric_", "metri
 
 @dataclass(frozen=True, eq=False)
 class RidgeStream:
-    """All rows so far, with the parameters of the latest call.
+    """All rows so far, with the setup of the latest call.
 
     The first rows wait until there are enough to choose scaler, metric and landmarks from; then sums stand
     for them. What is asked for before is found once, and kept for as long as no rows come.
     """
 
-    parameters: RidgeParameters
+    setup: FitSetup
     waiting: LabelledRows[Any] | None = None
     summed: Stream | None = None
 
     @classmethod
     def of(
-        cls,
-        parameters: RidgeParameters,
-        *,
-        waiting: LabelledRows[Any] | None = None,
-        summed: Stream | None = None,
+        cls, setup: FitSetup, *, waiting: LabelledRows[Any] | None = None, summed: Stream | None = None
     ) -> Self:
         """Return the stream; it keeps nothing that shows the progress of a call."""
-        setup = parameters.setup
-        setup = replace(setup, run=replace(setup.run, phases=silent))
-        return cls(replace(parameters, setup=setup), waiting, summed)
+        return cls(replace(setup, run=replace(setup.run, phases=silent)), waiting, summed)
 
     # ---- what is known of it ---------------------------------------------------------------------
 
@@ -198,13 +187,13 @@ class RidgeStream:
             return self.summed
         assert self.waiting is not None
         # A generator is left as it is: what is chosen in the end does not depend on who asks before.
-        return _begin_with(self.parameters.planning(), self.waiting, grow=False)
+        return _begin_with(self.setup.planning(), self.waiting, grow=False)
 
     @cached_property
     def solved(self) -> KernelModel:
         """The model of the rows so far."""
         stream = self.begun
-        return stream.solved(self.parameters.alpha, stream_engine(stream, self.parameters.setup.run.engine))
+        return stream.solved(self.setup.alpha, stream_engine(stream, self.setup.run.engine))
 
     def _has(self, name: str) -> bool:
         """Return whether ``begun`` or ``solved`` was asked for, so that it costs nothing now."""
@@ -246,7 +235,7 @@ class RidgeStream:
 
     def facts(self, names: tuple[str, ...] | None) -> Evidence:
         """Return what the model states, without a choice or a solve that nobody asked for."""
-        found = Evidence(penalty={"alpha": self.parameters.alpha})
+        found = Evidence(penalty={"alpha": self.setup.alpha})
         if self.summed is not None or self._has("begun"):
             of_map = Evidence.of_map(self.begun.features)
             found = with_metric(
@@ -260,61 +249,60 @@ class RidgeStream:
 
     # ---- further streams -------------------------------------------------------------------------
 
-    def with_rows(self, parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool) -> RidgeStream:
+    def with_rows(self, setup: FitSetup, rows: LabelledRows[Any], *, grow: bool) -> RidgeStream:
         """Return the stream with further rows; the first ones wait until there are enough."""
-        parameters.check_outputs(rows.n_outputs)
+        check_penalties(setup.alpha, rows.n_outputs)
         if self.summed is not None:
-            extended = extend_stream(parameters, self.summed, rows, grow=grow)
-            return RidgeStream.of(parameters, summed=extended)
-        before, budget = self.waiting, parameters.setup.run.memory_bytes
+            extended = extend_stream(setup, self.summed, rows, grow=grow)
+            return RidgeStream.of(setup, summed=extended)
+        before, budget = self.waiting, setup.run.memory_bytes
         if before is not None and rows.n_outputs != before.n_outputs:
             raise other_outputs(rows.n_outputs, before.n_outputs)
-        frozen = frozen_map(parameters.setup, rows.source.shape[1])
+        frozen = frozen_map(setup, rows.source.shape[1])
         if frozen is None and not enough(rows, bytes_unread(rows), budget):
             now = joined(rows) if before is None else joined(before, rows)
             if enough(now, bytes_of(now), budget):
-                return RidgeStream.of(parameters, summed=_begin_with(parameters, now, grow=grow))
+                return RidgeStream.of(setup, summed=_begin_with(setup, now, grow=grow))
             if before is None:
-                _check_first(parameters, now, grow=grow)
-            return RidgeStream.of(parameters, waiting=now)
-        stream = begin_stream(parameters, rows, grow=grow)
+                _check_first(setup, now, grow=grow)
+            return RidgeStream.of(setup, waiting=now)
+        stream = begin_stream(setup, rows, grow=grow)
         if before is not None:
-            stream = extend_stream(parameters, stream, before, grow=False)
-        return RidgeStream.of(parameters, summed=stream)
+            stream = extend_stream(setup, stream, before, grow=False)
+        return RidgeStream.of(setup, summed=stream)
 
-    def fade(self, parameters: RidgeParameters, factor: float) -> RidgeStream:
+    def fade(self, setup: FitSetup, factor: float) -> RidgeStream:
         """Return the stream whose rows have ``factor`` times their weight."""
         if self.summed is None:
             assert self.waiting is not None
             faded = replace(self.waiting, weights=factor * self.waiting.all_weights)
-            return RidgeStream.of(parameters, waiting=faded)
-        return RidgeStream.of(parameters, summed=self.summed.fade(factor))
+            return RidgeStream.of(setup, waiting=faded)
+        return RidgeStream.of(setup, summed=self.summed.fade(factor))
 
-    def merge(self, parameters: RidgeParameters, other: RidgeStream) -> RidgeStream:
+    def merge(self, setup: FitSetup, other: RidgeStream) -> RidgeStream:
         """Return the stream of the rows of both; raise if their features or sums differ in kind."""
         if self.summed is not None and other.summed is not None:
-            return RidgeStream.of(parameters, summed=self.summed.merge(other.summed))
+            return RidgeStream.of(setup, summed=self.summed.merge(other.summed))
         kept, added = (other, self) if other.summed is not None else (self, other)
         assert added.waiting is not None
-        return kept.with_rows(parameters, added.waiting, grow=False)
+        return kept.with_rows(setup, added.waiting, grow=False)
 
     def with_penalty(self, alpha: float) -> KernelModel:
         """Return the model of the rows so far with this alpha; the sums are shared."""
-        return RidgeStream(replace(self.parameters, alpha=alpha), summed=self.begun).solved
+        return RidgeStream(replace(self.setup, alpha=alpha), summed=self.begun).solved
 
 
-def _begin_with(parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool) -> Stream:
+def _begin_with(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool) -> Stream:
     """Return the stream that rows which wait begin."""
-    return begin_stream(parameters, rows, grow=grow, held=bytes_of(rows))
+    return begin_stream(setup, rows, grow=grow, held=bytes_of(rows))
 
 
-def _check_first(parameters: RidgeParameters, rows: LabelledRows[Any], *, grow: bool) -> None:
+def _check_first(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool) -> None:
     """Raise at the first call for parameters that nothing can be trained with.
 
     So are those of a map that cannot grow (``"auto"`` may still choose one that can).
     """
-    if grow and not isinstance(parameters.setup.approximation, str):
-        _begin_with(parameters.planning(), rows, grow=grow)
-    asked = parameters.planning()
-    source = planned_source(asked.setup, rows.source)
-    plan_sums(asked.setup, source, rows.n_outputs, asked.least, stream=True)
+    if grow and not isinstance(setup.approximation, str):
+        _begin_with(setup.planning(), rows, grow=grow)
+    setup = setup.planning()
+    plan_sums(setup, planned_source(setup, rows.source), rows.n_outputs, stream=True)

@@ -19,16 +19,14 @@ from gramian._phases import uncounted
 from gramian.approximations.setup import FitSetup
 from gramian.compression.predictor import fold
 from gramian.data.distributed import Partitioned
-from gramian.estimator.input import Input, scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.exact.exact import Exact
 from gramian.exact.predictor import train_exact
 from gramian.exceptions import InputError
-from gramian.metric.input import learned_input
 from gramian.metric.learner import FittedRound, compares_exactly
 from gramian.ridge.checkpoint import SumsCheckpoint
 from gramian.ridge.model import KernelModel
-from gramian.ridge.planning import RidgeParameters, exact_of, plan_exact, plan_sums
+from gramian.ridge.planning import exact_of, plan_exact, plan_sums
 from gramian.ridge.sums import RidgeSums, solve_ridge, sum_rows
 from gramian.solvers.solution import Solution
 
@@ -36,16 +34,7 @@ from gramian.solvers.solution import Solution
 LOG = logging.getLogger("gramian")
 
 
-def ridge_input(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Input:
-    """Return the scaler and the metric that a ridge estimator asks for, learned from the rows of a fit."""
-    setup = parameters.setup
-    if setup.metric is not None:
-        return learned_input(setup, rows, partial(ridge_round, parameters))
-    quiet = setup.frozen or "kernel" in parameters.asked  # "auto" looks for a lengthscale for each feature
-    return scaled_input(setup.kernel, setup.standardize, rows.source, rows.weights, quiet=quiet)
-
-
-def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
+def train(setup: FitSetup, rows: LabelledRows[Any]) -> KernelModel:
     r"""Fit a ridge model to rows that are ready for the kernel: by the exact system, or over features.
 
     Minimises Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over the approximation's functions f. b is 0, or a
@@ -55,19 +44,18 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     exceeds its tolerance. The plan states time and memory; memory does not depend on n. Each phase is logged
     at its end (``gramian``, INFO).
     """
-    exact = exact_of(parameters.setup.approximation)
+    exact = exact_of(setup.approximation)
     if exact is not None:
-        return _train_exact(parameters, rows, exact)
-    run, source, weights, intercept = parameters.setup.run, rows.source, rows.weights, parameters.intercept
-    rng = run.rng
+        return _train_exact(setup, rows, exact)
+    source, weights = rows.source, rows.weights
     checkpoint: SumsCheckpoint | None = None
-    if parameters.checkpoint is not None:
-        seeded = isinstance(run.random_state, numbers.Integral)
-        checkpoint = SumsCheckpoint(parameters.checkpoint, rng, seeded=seeded)
-    setup = replace(parameters.setup, run=replace(run, random_state=rng))
-    plan, kernel, engine, _ = plan_sums(setup, source, rows.n_outputs, parameters.least, weights=weights)
+    if setup.checkpoint is not None:
+        seeded, rng = isinstance(setup.run.random_state, numbers.Integral), setup.run.rng
+        checkpoint = SumsCheckpoint(Path(setup.checkpoint), rng, seeded=seeded)
+        setup = replace(setup, run=replace(setup.run, random_state=rng))
+    plan, kernel, run = plan_sums(setup, source, rows.n_outputs, weights=weights)
     # A constant near the mean is taken from the targets before the sums are made.
-    shift = rows.targets.centre(weights) if intercept else np.zeros(rows.n_outputs)
+    shift = rows.targets.centre(weights) if setup.intercept else np.zeros(rows.n_outputs)
     last, seconds, bytes_ = time.perf_counter(), dict[str, float](), dict[str, int]()
 
     def lap(phase: str, held: int) -> None:
@@ -77,18 +65,19 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
         facts = {"phase": phase, "seconds": seconds[phase], "bytes": held}
         LOG.info("%s: %.2f s, %s held", phase, seconds[phase], format_bytes(held), extra=facts)
 
-    features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights, phases=run.phases)
+    features = plan.build(source, kernel, run, weights)
     lap("bases", features.nbytes)
-    sums = RidgeSums.zeros(features, shift, intercept=intercept)
+    sums = RidgeSums.zeros(features, shift, intercept=setup.intercept)
     progress = run.phases("sums", rows.n)
     done: Callable[[int], object] = uncounted
     if checkpoint is not None:
-        progress(checkpoint.bind(rows, plan, features, sums, parameters.alpha))
+        progress(checkpoint.bind(rows, plan, features, sums, setup.alpha))
         done = partial(checkpoint.passed, sums, n_rows=rows.n)
-    sum_rows(sums, features, rows, chunk_rows=plan.chunk_rows, engine=engine, done=done, progress=progress)
+    chunk, engine = plan.chunk_rows, run.engine
+    sum_rows(sums, features, rows, chunk_rows=chunk, engine=engine, done=done, progress=progress)
     lap("sums", features.nbytes + sums.nbytes)
     run.phases("solve")
-    beta, offset, solution = solve_ridge(features, sums, parameters.alpha, engine)
+    beta, offset, solution = solve_ridge(features, sums, setup.alpha, engine)
     lap("solve", features.nbytes + 2 * sums.nbytes)
     predictor = fold(features, beta)
     if checkpoint is not None:
@@ -97,30 +86,27 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> KernelModel:
     return KernelModel(predictor, kernel, offset, solution, plan.used(bytes_, seconds), features.rank)
 
 
-def ridge_round(
-    parameters: RidgeParameters, rows: LabelledRows[Any], setup: FitSetup, before: object, quick: bool
-) -> FittedRound:
+def ridge_round(rows: LabelledRows[Any], setup: FitSetup, before: object, quick: bool) -> FittedRound:
     """Return what a round of a metric fits: this model, or the exact system where that is quickest."""
-    if quick and compares_exactly(parameters.setup):
+    if quick and compares_exactly(setup):
         setup = replace(setup, approximation="exact")
-    trained = train(replace(parameters, setup=setup, checkpoint=None), rows)
-    return trained.of_round(setup.run.engine)
+    return train(setup, rows).of_round(setup.run.engine)
 
 
-def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Exact) -> KernelModel:
+def _train_exact(setup: FitSetup, rows: LabelledRows[Any], exact: Exact) -> KernelModel:
     if isinstance(rows.source, Partitioned):
         raise InputError(
             "approximation='exact' needs all rows in the memory of this machine. Choose another "
             "approximation, or pass arrays (X.compute()) and engine=None."
         )
-    targets, run = rows.targets, parameters.setup.run
-    plan, kernel = plan_exact(parameters, rows.source, rows.n_outputs, exact, weights=rows.weights)
-    mean = targets.mean(rows.weights) if parameters.intercept else np.zeros(rows.n_outputs)
+    targets, run = rows.targets, setup.run
+    plan, kernel = plan_exact(setup, rows.source, rows.n_outputs, exact, weights=rows.weights)
+    mean = targets.mean(rows.weights) if setup.intercept else np.zeros(rows.n_outputs)
     targets.shift = mean
     settings = exact.settings()
-    folder = parameters.checkpoint if exact.checkpoint is None else Path(exact.checkpoint)
+    folder = setup.checkpoint if exact.checkpoint is None else exact.checkpoint
     if folder is not None:
-        settings = replace(settings, checkpoint=checkpoint_folder(folder) / "solve.npz")
+        settings = replace(settings, checkpoint=checkpoint_folder(Path(folder)) / "solve.npz")
     began = time.perf_counter()
     done = run.phases("exact", unit="steps")
 
@@ -130,10 +116,10 @@ def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Ex
     predictor, offset, solution, stages = train_exact(
         rows,
         kernel,
-        parameters.alpha,
+        setup.alpha,
         settings,
         plan,
-        intercept=parameters.intercept,
+        intercept=setup.intercept,
         engine=run.engine,
         rng=run.rng,
         progress=progress,

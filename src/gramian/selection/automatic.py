@@ -88,24 +88,24 @@ def _named(asked: tuple[str, ...]) -> str:
     return " and ".join(f"{name}='auto'" for name in asked)
 
 
-def usual_setup(
-    setup: FitSetup, asked: tuple[str, ...], *, metric: object = None, checkpoint: object = None
-) -> FitSetup:
-    """Return a fit's setup with the usual kernel in place of what is "auto".
+def usual_setup(setup: FitSetup, **penalty: object) -> FitSetup:
+    """Return a fit's setup with the usual kernel in place of what is "auto", and the names of that.
 
-    Raises where another parameter cannot go with those that are "auto".
+    ``penalty`` is the penalty by its name. Raises where another parameter cannot go with those that are
+    "auto".
     """
+    given, metric = setup.kernel, setup.metric
+    asked = automatic(given, **penalty)
     if not asked:
         return setup
     what = _named(asked)
-    if checkpoint is not None:
+    if setup.checkpoint is not None:
         raise InputError(
-            f"{what} was given with checkpoint={checkpoint!r}, but several fits are compared, which "
+            f"{what} was given with checkpoint={setup.checkpoint!r}, but several fits are compared, which "
             "cannot be continued. Pass checkpoint=None, or the values of an earlier fit."
         )
-    given = setup.kernel
     if not {"kernel", "gamma"} & set(asked):
-        return setup
+        return replace(setup, asked=asked)
     if isinstance(metric, str | LearnedMetric):
         raise InputError(
             f"{what} was given with metric={metric!r}: both would learn the distance. Pass "
@@ -129,7 +129,7 @@ def usual_setup(
             "the name of a kernel, such as 'rbf'."
         )
     kernel = "rbf" if "kernel" in asked else given.kernel
-    return replace(setup, kernel=replace(given, kernel=kernel, gamma=None))
+    return replace(setup, kernel=replace(given, kernel=kernel, gamma=None), asked=asked)
 
 
 def refuse_far_rows(rows: LabelledRows[Any], asked: tuple[str, ...]) -> None:
@@ -151,27 +151,20 @@ def searchable(rows: LabelledRows[Any]) -> tuple[LabelledRows[Any], float]:
     return rows.relative(), USUAL_PENALTY
 
 
-def chosen_kernel(
-    setup: FitSetup,
-    rows: LabelledRows[Any],
-    asked: tuple[str, ...],
-    *,
-    intercept: bool,
-    rng: np.random.Generator,
-) -> KernelChoice | None:
+def chosen_kernel(setup: FitSetup, rows: LabelledRows[Any], rng: np.random.Generator) -> KernelChoice | None:
     """Return the kernel chosen for rows that are ready for it.
 
     ``setup`` has the usual values of the parameters that are "auto". None where neither kernel nor gamma was
     asked for, and for too few rows to choose by.
     """
-    if not {"kernel", "gamma"} & set(asked):
+    if not {"kernel", "gamma"} & set(setup.asked):
         return None
     one = setup.kernel.resolve(rows.source.shape[1])  # in any case: it tells of parameters that are wrong
     return choose_kernel(
         rows,
-        FAMILIES if "kernel" in asked else (one,),
-        each_feature="kernel" in asked,
-        intercept=intercept,
+        FAMILIES if "kernel" in setup.asked else (one,),
+        each_feature="kernel" in setup.asked,
+        intercept=setup.intercept,
         rng=rng,
         memory_bytes=setup.run.memory_bytes,
         phases=setup.run.phases,

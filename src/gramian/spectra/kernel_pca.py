@@ -267,9 +267,9 @@ def _features_model(
     n = source.shape[0]
     kernel, rng = setup.kernel.of(source), setup.run.rng
     plan = _features_plan(setup, source, kernel, count, rng)
-    engine = Engine(plan.n_threads)
+    run = replace(setup.run, engine=Engine(plan.n_threads), random_state=rng)
     began = time.perf_counter()
-    features = plan.build(source, kernel, rng=rng, engine=engine, phases=setup.run.phases)
+    features = plan.build(source, kernel, run)
     built = time.perf_counter()
     sums = accumulate(
         features,
@@ -277,12 +277,12 @@ def _features_model(
         np.zeros((n, 0)),
         None,
         chunk_rows=plan.chunk_rows,
-        engine=engine,
+        engine=run.engine,
         with_ones=True,
-        progress=setup.run.phases("sums", n),
+        progress=run.phases("sums", n),
     )
     summed = time.perf_counter()
-    setup.run.phases("solve")
+    run.phases("solve")
     found = feature_components(features, sums, n, count, tol=tol, rng=rng)
     held = features.nbytes + sum(s.nbytes for s in sums)
     seconds = {"bases": built - began, "sums": summed - built, "solve": time.perf_counter() - summed}

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, Float64Array
-from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
@@ -63,17 +62,13 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters, problem: P
         rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)
     setup = parameters.setup
-    if setup.metric is None:
-        quiet = setup.frozen or "kernel" in asked  # "auto" looks for a lengthscale for each feature
-        found = scaled_input(setup.kernel, setup.standardize, rows.source, rows.weights, quiet=quiet)
-    else:
-        found = learned_input(setup, rows, partial(newton_round, parameters, problem))
+    found = learned_input(setup, rows, partial(newton_round, parameters, problem))
     rows = found.prepared(rows)
     if not asked:
         seconds = {"metric": time.perf_counter() - began} if found.rounds else {}
         return replace(minimise(parameters, problem, rows), input=found, seconds=seconds)
     rng = parameters.setup.run.rng
-    choice = chosen_kernel(parameters.setup, rows, asked, intercept=parameters.intercept, rng=rng)
+    choice = chosen_kernel(parameters.setup, rows, rng)
     if choice is not None:
         setup = replace(parameters.setup, kernel=KernelParameters(choice.kernel))
         parameters = replace(parameters, setup=setup)

@@ -28,9 +28,9 @@ from gramian.kernels import Kernel
 from gramian.metric.input import planned_source
 from gramian.metric.learner import FittedRound, compares_exactly
 from gramian.ridge.model import KernelModel
-from gramian.ridge.planning import Planned, RidgeParameters, plan_sums
+from gramian.ridge.planning import Planned, plan_sums
 from gramian.ridge.training import ridge_round
-from gramian.selection.automatic import USUAL_PENALTY, automatic, usual_setup
+from gramian.selection.automatic import USUAL_PENALTY, usual_setup
 from gramian.selection.kernel_choice import KernelChoice
 from gramian.solvers.losses import EpsilonInsensitive, Loss, Proximal
 from gramian.solvers.newton import Minimum
@@ -69,16 +69,14 @@ class NewtonParameters:
 
         ``phases`` is told of the phases of its fit.
         """
-        setup = FitSetup.of(model, phases)
-        asked = automatic(setup.kernel, C=model.C)
-        setup = usual_setup(setup, asked, metric=model.metric)
+        setup = usual_setup(FitSetup.of(model, phases), C=model.C)
         return cls(
             setup,
-            1.0 / USUAL_PENALTY if "C" in asked else positive_number("C", model.C),
-            bool(model.fit_intercept),
+            1.0 / USUAL_PENALTY if "C" in setup.asked else positive_number("C", model.C),
+            setup.intercept,
             positive_number("tol", model.tol),
             whole_number("max_iter", model.max_iter, 1),
-            asked,
+            setup.asked,
         )
 
 
@@ -230,7 +228,7 @@ def begin_training(
     """
     setup, source, weights, outputs = parameters.setup, rows.source, rows.weights, rows.n_outputs
     anchored = isinstance(settings.loss, Proximal)
-    plan, kernel, engine, rng = _plan(setup, source, outputs, penalty, weights, anchored=anchored)
+    plan, kernel, run = _plan(setup, source, outputs, penalty, weights, anchored=anchored)
     rank = min(plan.root_rank, rows.n)
     if setup.automatic and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
         raise InputError(
@@ -238,18 +236,8 @@ def begin_training(
             "take many minutes. Give a rank, such as approximation=Nystrom(rank=200), or solve for all "
             "outputs together: KernelRidge, KernelRidgeClassifier or KernelLogisticRegression."
         )
-    training = NewtonTraining(
-        source,
-        kernel,
-        weights,
-        plan,
-        n_outputs=outputs,
-        anchored=anchored,
-        rng=rng,
-        engine=engine,
-        phases=setup.run.phases,
-    )
-    return training, kernel, rng
+    training = NewtonTraining(source, kernel, weights, plan, n_outputs=outputs, anchored=anchored, run=run)
+    return training, kernel, run.rng
 
 
 def minimise(
@@ -279,14 +267,14 @@ def _plan(
 
     A budget that is too small for that room, but holds the plan, is used whole.
     """
-    budget = setup.run.memory_bytes
+    budget, setup = setup.run.memory_bytes, replace(setup, alpha=penalty)
     beside = bytes_beside(source.shape[0], n_outputs, anchored)
     if setup.automatic and beside < budget:
         with suppress(BudgetError):
             less = setup.within(budget - beside)
-            plan, kernel, engine, rng = plan_sums(less, source, n_outputs, penalty, weights=weights)
-            return replace(plan, memory_budget=budget), kernel, engine, rng
-    return plan_sums(setup, source, n_outputs, penalty, weights=weights)
+            plan, kernel, run = plan_sums(less, source, n_outputs, weights=weights)
+            return replace(plan, memory_budget=budget), kernel, run
+    return plan_sums(setup, source, n_outputs, weights=weights)
 
 
 def plan_newton(parameters: NewtonParameters, problem: Problem, source: RowSource, n_outputs: int) -> Plan:
@@ -307,10 +295,8 @@ def newton_round(
 
     A ridge model ranks metrics as well as this one does, and takes one solve instead of several passes.
     """
-    if quick and compares_exactly(parameters.setup):
-        penalty = problem.penalty(parameters.C)
-        ridge = RidgeParameters(parameters.setup, penalty, parameters.intercept)
-        return ridge_round(ridge, rows, setup, before, quick)
+    if quick and compares_exactly(setup):
+        return ridge_round(rows, replace(setup, alpha=problem.penalty(parameters.C)), before, quick)
     fit = minimise(replace(parameters, setup=setup), problem, rows, before)
     found = fit.trained().of_round(setup.run.engine)
     return found if problem.numbers else replace(found, losses=problem.losses, bounded=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gramian._budget import UNSEEN_BYTES
 from gramian._numerics import gram_factor, least_smoothing, unit_roundoff
-from gramian._phases import Phases, named, silent
+from gramian._phases import named
 from gramian._random import children
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import UNIT_ROWS, FeatureMap
@@ -18,7 +18,7 @@ from gramian.compression.plan import NOMINAL_THREADS, Plan
 from gramian.compression.predictor import Predictor, fold
 from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.estimator.targets import SlicedTargets
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.kernels.base import Kernel
@@ -75,17 +75,13 @@ class NewtonTraining:
         *,
         n_outputs: int,
         anchored: bool,
-        rng: np.random.Generator,
-        engine: Engine,
-        phases: Phases = silent,
+        run: Run,
     ) -> None:
-        started = time.perf_counter()
-        self.plan, self._engine, self._phases = plan, engine, phases
-        self.features: FeatureMap = plan.build(
-            source, kernel, rng=rng, engine=engine, weights=weights, phases=phases
-        )
+        started, engine = time.perf_counter(), run.engine
+        self.plan, self._engine, self._phases = plan, engine, run.phases
+        self.features: FeatureMap = plan.build(source, kernel, run, weights)
         self._source = source
-        (self._rng,) = children(rng, 1)
+        (self._rng,) = children(run.rng, 1)
         # Features may take half of what is left; the other half is for Gram matrices.
         taken = POINTS * 8 * self.features.rank * n_outputs
         taken += bytes_beside(source.shape[0], n_outputs, anchored)

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, RowsLike
+from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values, probabilities
@@ -20,7 +21,6 @@ from gramian.fast.probabilities import Calibration
 from gramian.kernels import Kernel
 from gramian.metric.metric import Metric
 from gramian.ridge.model import KernelModel
-from gramian.ridge.planning import RidgeParameters
 from gramian.ridge.ridge import KernelRidge
 from gramian.tables.boosting.boosted import Boosted
 
@@ -138,21 +138,20 @@ class RidgeMean(BaseEstimator):
         return float(self.members_[0].alpha)
 
 
-def ridge_estimator(parameters: RidgeParameters, model: KernelModel) -> KernelRidge:
+def ridge_estimator(setup: FitSetup, model: KernelModel) -> KernelRidge:
     """Return an estimator that predicts with a model; classes are numbers to it, as to the model."""
-    setup = parameters.setup
     made = KernelRidge(
-        parameters.alpha,
+        setup.alpha,
         kernel=setup.kernel.kernel,
-        metric=parameters.setup.metric,
+        metric=setup.metric,
         approximation=setup.approximation,
-        fit_intercept=parameters.intercept,
+        fit_intercept=setup.intercept,
         memory_budget=setup.run.memory_bytes,
         tile_dtype=setup.run.tile_dtype,
         random_state=setup.run.random_state,
         n_jobs=setup.run.engine.n_jobs,
     )
-    made.n_features_in_ = parameters.setup.metric.n_features
+    made.n_features_in_ = setup.metric.n_features
     made._restore({**model.state(), "_flat": model.predictor.n_outputs == 1})
     return made
 

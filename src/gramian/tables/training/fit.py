@@ -88,7 +88,7 @@ class LastFit:
     @property
     def model(self) -> RidgeMean | KernelRidge:
         """The mean, or the only model, as an estimator."""
-        models = [ridge_estimator(each.parameters, each.model) for each in self.members]
+        models = [ridge_estimator(each.setup, each.model) for each in self.members]
         if len(models) == 1 and self.boosted is None:
             return models[0]
         return RidgeMean.of(models, self.weights, boosted=self.boosted, share=self.share)
@@ -159,7 +159,7 @@ class LastFit:
                 boosted = self.boosted
         trees = None if boosted is None else trees
         chances = np.exp(found.log_probabilities(values, others, trees))
-        made = [ridge_estimator(each.parameters, own) for each, own in zip(self.members, models, strict=True)]
+        made = [ridge_estimator(each.setup, own) for each, own in zip(self.members, models, strict=True)]
         mean = RidgeMean.of(made, self.weights, targets.classes, found, boosted)
         return mean, replace(self, contributions=contributions), chances
 
@@ -267,8 +267,7 @@ def last_fit(
         for factory in factories[1:]:
             members.append(stream_model(factory, held, rest, loss, pace) if alone else member(factory))
     for j, (each, own) in enumerate(zip(members, rounds, strict=True)):
-        setup = each.parameters.setup.within(whole.memory_bytes)
-        members[j] = replace(each, rounds=own, parameters=replace(each.parameters, setup=setup))
+        members[j] = replace(each, rounds=own, setup=each.setup.within(whole.memory_bytes))
     fit = replace(_average(members, held, loss), source=rows.source, looks=looks)
     if trees is not None:
         fit = fit.beside(*trees)

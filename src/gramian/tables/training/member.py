@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.approximations.setup import FitSetup
 from gramian.data.source import ArraySource
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
 from gramian.ridge.model import KernelModel
-from gramian.ridge.planning import RidgeParameters, plan_ridge
+from gramian.ridge.planning import plan_ridge
 from gramian.ridge.streaming import RidgeStream
 from gramian.tables.importance.unseen import ExactUnseen, FoldsUnseen, Unseen
 from gramian.tables.training.gain import FACTORS, HeldLoss, best_penalty
@@ -45,7 +46,7 @@ class Member:
     """
 
     model: KernelModel
-    parameters: RidgeParameters
+    setup: FitSetup
     held: IntArray
     values: Float64Array
     logistic: LogisticPart | None = None
@@ -119,7 +120,7 @@ def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: He
         short = f"{short or 'the model was fitted'} to {rows}"
         plan = replace(plan, reason=f"{rows}, drawn at random, to suit time_limit")
     model = replace(stream.solved, plan=plan)
-    return Member(model, stream.parameters, held, values, short=short, unseen=best)
+    return Member(model, stream.setup, held, values, short=short, unseen=best)
 
 
 def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[RidgeStream, int, bool]:
@@ -134,11 +135,11 @@ def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[
             stream, used = sum_in_time(quick, approximation, rows, pace)
             return stream, used, approximation.n_levels == 1 and len(factory.approximations) > 1
     for approximation in factory.approximations:
-        asked = factory.parameters(approximation)
+        setup = factory.setup(approximation)
         try:
-            plan_ridge(asked, factory.rows.source, factory.rows.n_outputs)
+            plan_ridge(setup, factory.rows.source, factory.rows.n_outputs)
             # A streamed fit needs more memory than a fit at once, and raises before it begins.
-            return factory.add(RidgeStream.of(asked), rest), len(rest), False
+            return factory.add(RidgeStream.of(setup), rest), len(rest), False
         except BudgetError:
             continue
     raise factory.too_small()
@@ -198,8 +199,8 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
             return None  # the last fit has more rows and would take even longer
         del trials
     method = factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None)
-    parameters = replace(factory.parameters(method), alpha=alpha)
-    model, unseen, point = factory.fit(parameters, every), None, factory.point
+    setup = replace(factory.setup(method), alpha=alpha)
+    model, unseen, point = factory.fit(setup, every), None, factory.point
     if alpha in solved:
         coefficients, offset = solved[alpha]
         unseen = ExactUnseen(
@@ -213,8 +214,6 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
             factory.resources.engine,
         )
     if not len(held) or (pace.limited and pace.left < LOGISTIC_TIMES * longest):
-        return Member(model, parameters, held, values, unseen=unseen)
+        return Member(model, setup, held, values, unseen=unseen)
     folded = factory.effort.leaves_out_all(len(rows.counted)) and not pace.limited
-    return Member(
-        model, parameters, *with_logistic(factory, model, alpha, held, values, unseen, folded=folded)
-    )
+    return Member(model, setup, *with_logistic(factory, model, alpha, held, values, unseen, folded=folded))

@@ -31,7 +31,7 @@ from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
 from gramian.metric.metric import Metric
 from gramian.ridge.choosing import fit_ridge
 from gramian.ridge.model import KernelModel
-from gramian.ridge.planning import RidgeParameters, plan_ridge, plan_sums
+from gramian.ridge.planning import plan_ridge, plan_sums
 from gramian.ridge.streaming import RidgeStream
 from gramian.tables.effort import DEFAULT, EFFORTS, TableEffort
 from gramian.tables.holdout import HoldOut
@@ -77,13 +77,13 @@ class ModelFactory:
     effort: TableEffort = EFFORTS[DEFAULT]
     phases: Phases = silent
 
-    def parameters(self, approximation: Method, metric: Metric | None = None) -> RidgeParameters:
-        """Return the parameters of a fit; ``metric`` replaces that of the point."""
+    def setup(self, approximation: Method, metric: Metric | None = None) -> FitSetup:
+        """Return the setup of a fit; ``metric`` replaces that of the point."""
         kernel = KernelParameters(_kernel_of(self.point))
         run = replace(self.resources, random_state=self.seed, phases=self.phases)
         metric = self.point.metric if metric is None else metric
         setup = FitSetup(kernel, approximation, run, "KernelRidge", metric=metric)
-        return RidgeParameters(setup, self.point.alpha, intercept=True)
+        return replace(setup, alpha=self.point.alpha, intercept=True)
 
     @property
     def classifies(self) -> bool:
@@ -97,10 +97,10 @@ class ModelFactory:
 
     def add(self, stream: RidgeStream, numbers: IntArray, alpha: float | None = None) -> RidgeStream:
         """Return the stream with the rows of these numbers; ``alpha`` replaces its penalty."""
-        asked = stream.parameters
-        setup = replace(asked.setup, run=replace(asked.setup.run, phases=self.phases))
-        asked = replace(asked, setup=setup, alpha=asked.alpha if alpha is None else alpha)
-        return stream.with_rows(asked, self.rows.taken(numbers), grow=False)
+        setup = stream.setup
+        run = replace(setup.run, phases=self.phases)
+        setup = replace(setup, run=run, alpha=setup.alpha if alpha is None else alpha)
+        return stream.with_rows(setup, self.rows.taken(numbers), grow=False)
 
     def drawn(self, rows: IntArray, most: int, rng: np.random.Generator) -> IntArray:
         """Return ``most`` random rows, plus the first row of each class that was not drawn."""
@@ -122,11 +122,11 @@ class ModelFactory:
         """
         if not len(numbers):
             return None
-        asked, rows = self.parameters(approximation), SubsetRows(self.rows.source, numbers)
+        setup, rows = self.setup(approximation), SubsetRows(self.rows.source, numbers)
         try:
             if streamed:
-                return plan_sums(asked.setup, rows, self.rows.n_outputs, asked.least, stream=True)[0]
-            return plan_ridge(asked, rows, self.rows.n_outputs)
+                return plan_sums(setup, rows, self.rows.n_outputs, stream=True)[0]
+            return plan_ridge(setup, rows, self.rows.n_outputs)
         except BudgetError:
             return None
 
@@ -147,10 +147,10 @@ class ModelFactory:
 
     def too_small(self) -> BudgetError:
         """Return the error of a budget that does not hold the smallest model, in the larger precision."""
-        asked = self.under(memory_bytes=1, tile_dtype="float64").parameters(self.approximations[-1])
+        setup = self.under(memory_bytes=1, tile_dtype="float64").setup(self.approximations[-1])
         n, budget = self.rows.n, format_bytes(self.resources.memory_bytes)
         try:
-            plan_sums(asked.setup, self.rows.source, self.rows.n_outputs, asked.least, stream=True)
+            plan_sums(setup, self.rows.source, self.rows.n_outputs, stream=True)
         except BudgetError as error:
             least = error.least_bytes
             return BudgetError(
@@ -160,10 +160,10 @@ class ModelFactory:
             )
         raise AssertionError("no model fits into a byte")
 
-    def fit(self, parameters: RidgeParameters, numbers: IntArray) -> KernelModel:
+    def fit(self, setup: FitSetup, numbers: IntArray) -> KernelModel:
         """Return the model of the rows with these numbers; raise if its coefficients are not finite."""
-        model = fit_ridge(self.rows.taken(numbers), parameters)
-        check_finite(model.predictor, parameters.setup.estimator)
+        model = fit_ridge(self.rows.taken(numbers), setup)
+        check_finite(model.predictor, setup.estimator)
         return model
 
     @property

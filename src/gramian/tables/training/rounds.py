@@ -87,7 +87,7 @@ def learn_point(
     enough, engine = factory.enough, factory.resources.engine
 
     def fitted(metric: Metric) -> KernelModel:
-        return factory.fit(factory.parameters(small, metric), drawn)
+        return factory.fit(factory.setup(small, metric), drawn)
 
     learner = Rounds(fitted, error_of, rows, form, switched, pace, enough, engine)
     settings = LearnedMetric(form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
@@ -96,7 +96,7 @@ def learn_point(
     best = Trial(start, min(each.error for each in rounds), None)
 
     def judge(rows: IntArray, other: ModelFactory) -> tuple[float, None]:
-        return error_of(other.fit(other.parameters(small), rows)), None
+        return error_of(other.fit(other.setup(small), rows)), None
 
     limits = Limits(until=pace.until, enough=enough, patience=1, progress=PROGRESS)
     for factor in BANDWIDTH_FACTORS:
@@ -136,7 +136,7 @@ def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
         plan = small.plan(approximation, drawn) if most > PACE_ROWS[0] else None
         if plan is not None and pace.seconds(plan) > PACE_SHARE * pace.left:
             return
-        pace.note(small.fit(small.parameters(approximation), drawn).plan)
+        pace.note(small.fit(small.setup(approximation), drawn).plan)
 
 
 @dataclass(frozen=True)

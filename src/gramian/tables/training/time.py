@@ -140,7 +140,7 @@ def sum_in_time(
 
     A random half is added first; the time that it took decides how many of the others follow.
     """
-    empty = RidgeStream.of(factory.parameters(approximation))
+    empty = RidgeStream.of(factory.setup(approximation))
     plan = factory.plan(approximation, rows, streamed=True)
     whole = plan is None or pace.seconds(plan) <= WHOLE_SHARE * pace.left
     if not pace.limited or whole or len(rows) <= LEAST_ROWS:
