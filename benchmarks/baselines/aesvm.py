@@ -16,6 +16,7 @@ from baselines.extreme_points import derive_representatives
 from baselines.support import support_vectors
 from gramian._checks import not_negative, whole_number
 from gramian._random import as_generator
+from gramian.engine import Engine
 
 
 @dataclass(eq=False, repr=False)
@@ -86,7 +87,7 @@ class AESVMClassifier(BaselineClassifier):
         gamma = self._checked_gamma(rows.rows)
         epsilon = not_negative("epsilon", self.epsilon)
         P, V = whole_number("P", self.P, 1), whole_number("V", self.V, 1)
-        engine = self._engine()
+        engine = Engine(self.n_jobs)
         counted = rows
         if epsilon > 0:
             targets = rows.targets

@@ -15,10 +15,11 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, Rows, RowsLike
 from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import RowSource, as_source
+from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
-from gramian.estimator.base import KernelEstimator, own_target, required_target
-from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.input import SCALE_FIRST, warn_of_scales
 from gramian.estimator.labels import checked_weights
 from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.parameters import KernelParameters
@@ -102,10 +103,6 @@ class Baseline(KernelEstimator):
         warn_of_scales(source, settled.resolve(source.shape[1]), cure=SCALE_FIRST)
         return 1.0 / source.shape[1] if settled.gamma is None else float(settled.gamma)
 
-    def _training_rows(self, X: RowsLike, y: ArrayLike) -> RowSource:
-        required_target(self, y)
-        return self._rows(X, reset=True)
-
     @staticmethod
     def _counted(source: RowSource, targets: Targets, sample_weight: ArrayLike | None) -> WeightedRows:
         """Return the rows of positive weight, without a copy if that is all of them."""
@@ -125,7 +122,7 @@ class Baseline(KernelEstimator):
         def fill(where: slice) -> None:
             out[where] = model.decide(source.rows(where))
 
-        self._engine().run(fill, row_slices(len(out), CHUNK_ROWS))
+        Engine(self.n_jobs).run(fill, row_slices(len(out), CHUNK_ROWS))
         return out
 
 
@@ -142,8 +139,8 @@ class BaselineClassifier(Classifier, Baseline):
         Rows of weight 0 are left out.
         """
         with all_or_nothing(self):
-            y = own_target(X, y)
-            source = self._training_rows(X, y)
+            y = required_target(self, X, y)
+            source = self._rows(X, reset=True)
             targets = ClassTargets(y, source.shape[0])
             weights = targets.weights(None, sample_weight)
             mass = targets.mass(weights)
@@ -179,8 +176,8 @@ class BaselineRegressor(Regressor, Baseline):
         Rows of weight 0 are left out.
         """
         with all_or_nothing(self):
-            y = own_target(X, y)
-            source = self._training_rows(X, y)
+            y = required_target(self, X, y)
+            source = self._rows(X, reset=True)
             targets = NumberTargets(y, source.shape[0])
             targets.refuse_tiny()
             self._flat = targets.flat

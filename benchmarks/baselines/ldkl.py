@@ -15,6 +15,7 @@ from gramian._checks import not_negative, positive_number, whole_number
 from gramian._random import as_generator, children
 from gramian._tiles import row_slices
 from gramian._typing import FloatArray, IntArray, Rows
+from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import shift_rows
@@ -201,7 +202,7 @@ class LDKLClassifier(BaselineClassifier):
         def tree(output: int) -> FloatArray:
             return descent.run(rows, output, centre, scale, streams[output])
 
-        found = np.stack(self._engine().map(tree, range(len(streams))))
+        found = np.stack(Engine(self.n_jobs).map(tree, range(len(streams))))
         # w·(x − c)/s = (w/s)·(x − c), so fold the scales into the vectors and keep the centre.
         found[:, :-1] /= scale[:, None]
         vectors = np.ascontiguousarray(found.swapaxes(1, 2))

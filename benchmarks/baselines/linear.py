@@ -79,7 +79,7 @@ class LinearClassifier(LinearBaseline, BaselineClassifier):
             dual=self.loss == "hinge",
             random_state=seed_for_sklearn(fitting),
         )
-        self._engine().run(fill, row_slices(n, CHUNK_ROWS))
+        Engine(self.n_jobs).run(fill, row_slices(n, CHUNK_ROWS))
         codes = rows.targets[:, 0] > 0 if outputs == 1 else rows.targets.argmax(axis=1)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ConvergenceWarning)
@@ -106,7 +106,7 @@ class LinearRegressor(LinearBaseline, BaselineRegressor):
 
     def _train(self, rows: WeightedRows) -> Model:
         features = self._features(rows, as_generator(self.random_state))
-        found = ridge(features, features.rank, rows, alpha=self.alpha, engine=self._engine())
+        found = ridge(features, features.rank, rows, alpha=self.alpha, engine=Engine(self.n_jobs))
         return features.folded(*found)
 
 

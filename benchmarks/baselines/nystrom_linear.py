@@ -58,7 +58,7 @@ class _NystromLinear(LinearBaseline):
     def _features(self, rows: WeightedRows, rng: np.random.Generator) -> _Features:
         count = whole_number("n_landmarks", self.n_landmarks, 1)
         gamma = self._checked_gamma(rows.rows)
-        return _Features(rows.rows, count, gamma, rng, self._engine())
+        return _Features(rows.rows, count, gamma, rng, Engine(self.n_jobs))
 
 
 @dataclass(eq=False, repr=False)

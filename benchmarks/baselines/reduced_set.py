@@ -17,6 +17,7 @@ from gramian._checks import positive_number, whole_number
 from gramian._numerics import rank_cutoff
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.base import as_rows
 from gramian.kernels.columns import Columns, dense
@@ -277,7 +278,7 @@ class ReducedSetClassifier(BaselineClassifier):
             whole_number("n_starts", self.n_starts, 1),
             whole_number("n_steps", self.n_steps, 0),
         )
-        exact = support_vectors(rows, C=self.C, gamma=gamma, tol=self.tol, engine=self._engine())
+        exact = support_vectors(rows, C=self.C, gamma=gamma, tol=self.tol, engine=Engine(self.n_jobs))
         found = reduced_set(
             exact.rows, exact.coefficients, gamma, n_units, n_starts=n_starts, n_steps=n_steps
         )

@@ -21,7 +21,7 @@ from gramian._typing import Array, Float64Array, IntArray, RandomState, Rows, Ro
 from gramian.approximations.block_basis_search import BlockSearch
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.estimator.base import own_target
+from gramian.estimator.base import required_target
 from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.parameters import KernelParameters
@@ -213,8 +213,8 @@ def bandwidth_report(
     tol = positive_number("tol", tol)
     given = None if bandwidths is None else np.unique(positive_numbers("bandwidths", bandwidths))
     engine, rng = Engine(n_jobs), as_generator(random_state)
-    y = own_target(X, y)
-    source = model._fit_rows(X, y)
+    y = required_target(model, X, y)
+    source = model._rows(X, reset=True)
     targets = labelled_classes(source, y).targets
     codes = np.concatenate([targets.codes(where) for where in row_slices(source.shape[0], LABELS)])
     numbers, weights = _draw_rows(codes, targets.classes, folds, whole_number("n_rows", n_rows, 2), rng)

@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 
 import gramian as gm
 from gramian.data.source import as_source
-from gramian.estimator.column_scales import column_scales, warn_of_scales
+from gramian.estimator.input import column_scales, warn_of_scales
 from gramian.kernels import OnFeatures
 
 RNG = np.random.default_rng(0)

@@ -32,9 +32,9 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine, Run
 from gramian.estimator.answers import finite_values, overflowing, rows_at
 from gramian.estimator.base import KernelEstimator, read_paired_rows
-from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
 from gramian.estimator.constraints import CONSTRAINTS, Check
 from gramian.estimator.fitting import all_or_nothing, shown_phases
+from gramian.estimator.input import SCALE_FIRST, warn_of_scales
 from gramian.estimator.parameters import KernelParameters, settled_run
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted
@@ -155,7 +155,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             return self._planned(self._rows(X, reset=True), rng)[0]
 
     def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
-        builder, engine = self.builder(), self._engine()
+        builder, engine = self.builder(), Engine(self.n_jobs)
         kernel = KernelParameters.given(self).of(source)
         run = settled_run(Run.of(self), source, kernel, None)
         plan = make_plan(
@@ -180,7 +180,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     def _features(self, source: RowSource) -> Any:
         features = bound(self.features_, source)
-        return dense_features(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
+        return dense_features(features, source, chunk_rows=self.plan_.chunk_rows, engine=Engine(self.n_jobs))
 
     def cross(self, X_new: RowsLike) -> CrossOperator:
         """Return K̃(X_new, X) for the training rows X, without a stored diagonal.
@@ -191,7 +191,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         check_is_fitted(self, "operator_")
         source = self._rows(X_new, reset=False)
         features = bound(self.features_, source)
-        left = stored_levels(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
+        left = stored_levels(features, source, chunk_rows=self.plan_.chunk_rows, engine=Engine(self.n_jobs))
         operator = self._blocks
         return CrossOperator(left, operator.levels, operator.core, n_jobs=self.n_jobs)
 
@@ -287,7 +287,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         return Residual(
             bound(self.features_, source),
             source,
-            self._engine(),
+            Engine(self.n_jobs),
             self.plan_.chunk_rows,
             stored_diagonal=self.diagonal,
         )

@@ -17,6 +17,7 @@ from gramian.compression.builder import Bounds, Builder, BuildSettings, block_me
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.compression.storage import sparse_features
 from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.kernels.precomputed import bound
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import Landmarks, select_landmarks
@@ -71,7 +72,10 @@ class MultiResolution(Approximation):
         if not self.sparse_output:
             return super()._features(source)
         return sparse_features(
-            bound(self.features_, source), source, chunk_rows=self.plan_.chunk_rows, engine=self._engine()
+            bound(self.features_, source),
+            source,
+            chunk_rows=self.plan_.chunk_rows,
+            engine=Engine(self.n_jobs),
         )
 
 

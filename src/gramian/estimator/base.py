@@ -14,7 +14,6 @@ from gramian._typing import RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, ArraySource, RowSource
-from gramian.engine import Engine
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.rows import check_width, checked_rows, matched, names_known
 from gramian.estimator.summaries import Evidence, Fact, check_has_fit, shown_summary, summary_of
@@ -134,25 +133,16 @@ class KernelEstimator(BaseEstimator):
         """Whether X is a matrix of kernel values instead of rows."""
         return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
 
-    def _engine(self) -> Engine:
-        return Engine(self.n_jobs)
-
-    def _fit_rows(self, X: RowsLike | None, y: ArrayLike, *, reset: bool = True) -> RowSource:
-        """Return the checked rows of a fit; with ``reset=False`` of rows that are added to earlier ones."""
-        required_target(self, y)
-        source: RowSource = self._rows(X, reset=reset)
-        return source
-
     def _plan_fit(
         self, X: RowsLike | None, y: ArrayLike | None, make: Callable[[RowSource, int], Plan]
     ) -> Plan:
         """Return ``make(rows, number of outputs)``; y may be None, for one output. Nothing is learned."""
         with all_or_nothing(self, keep=False):
-            source: RowSource = self._rows(X, reset=True)
+            source = self._rows(X, reset=True)
             kind = ClassTargets if is_classifier(self) else NumberTargets
             return make(source, 1 if y is None else kind(y, source.shape[0]).shape[1])
 
-    def _rows(self, X: RowsLike | None, *, reset: bool, ensure_min_samples: int = 1) -> Any:
+    def _rows(self, X: RowsLike | None, *, reset: bool, ensure_min_samples: int = 1) -> RowSource:
         """Check X and return a row source; a memmap is not copied, and read only where K is checked.
 
         With ``kernel="precomputed"`` X is K(X, X_train), square where ``reset`` is true; the source's rows
@@ -199,15 +189,12 @@ def is_source(X: RowsLike | None) -> TypeGuard[RowSource]:
     return not array and isinstance(X, RowSource)
 
 
-def own_target(X: RowsLike | None, y: ArrayLike | None) -> Any:
-    """Return y, or where there is none the target of a row source."""
-    return getattr(X, "target", None) if y is None and is_source(X) else y
-
-
-def required_target(estimator: BaseEstimator, y: ArrayLike) -> None:
-    """Raise, in scikit-learn's words, where there is no y."""
+def required_target(estimator: BaseEstimator, X: RowsLike | None, y: ArrayLike | None) -> Any:
+    """Return y, or the target of a row source; raise, in scikit-learn's words, where there is neither."""
+    y = getattr(X, "target", None) if y is None and is_source(X) else y
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    return y
 
 
 def read_rows(model: BaseEstimator, X: RowsLike, *, reset: bool = False) -> RowSource:

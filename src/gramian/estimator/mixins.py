@@ -18,7 +18,7 @@ from gramian._checks import refuse_masked
 from gramian._typing import RowsLike
 from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import is_elsewhere
-from gramian.estimator.base import own_target, required_target
+from gramian.estimator.base import required_target
 from gramian.estimator.labels import checked_weights, label_array
 from gramian.estimator.summaries import MOST_CLASSES, Fact
 from gramian.estimator.targets import NumberTargets
@@ -65,8 +65,7 @@ class Regressor(MultiOutputMixin, RegressorMixin):
 
 def _given_target(estimator: BaseEstimator, X: RowsLike, y: ArrayLike | None) -> Any:
     """Return the targets to score by, in memory, as ``fit`` takes them; raise where there are none."""
-    y = own_target(X, y)
-    required_target(estimator, y)
+    y = required_target(estimator, X, y)
     refuse_masked("y", y)
     return in_memory(y)
 

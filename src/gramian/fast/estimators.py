@@ -20,7 +20,7 @@ from gramian.estimator.answers import (
     log_probabilities,
     predicted_numbers,
 )
-from gramian.estimator.base import all_or_nothing, own_target, required_target
+from gramian.estimator.base import all_or_nothing, required_target
 from gramian.estimator.fitting import shown_bar
 from gramian.estimator.labels import checked_weights, relative_weights
 from gramian.estimator.mixins import Classifier, Regressor
@@ -162,8 +162,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         unlabelled : further rows (m, d), without labels. The teacher's values of them are learned too.
         """
         with all_or_nothing(self), shown_bar(self.verbose, unit="fits", desc="shapes") as bar:
-            y = own_target(X, y)
-            required_target(self, y)
+            y = required_target(self, X, y)
             rows = self._dense(X, reset=True)
             given = self._given_teacher(X)
             targets = ClassTargets(y, len(rows), known_classes(given, y))
@@ -284,8 +283,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         unlabelled : further rows (m, d), without targets. The teacher's values of them are learned too.
         """
         with all_or_nothing(self), shown_bar(self.verbose, unit="fits", desc="shapes") as bar:
-            y = own_target(X, y)
-            required_target(self, y)
+            y = required_target(self, X, y)
             rows = self._dense(X, reset=True)
             targets = NumberTargets(y, len(rows), classifier="FastKernelClassifier")
             targets.refuse_tiny()

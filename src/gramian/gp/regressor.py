@@ -18,8 +18,9 @@ from gramian._random import as_generator
 from gramian._typing import Float64Array, RandomState, RowsLike
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.estimator.answers import predicted_numbers
-from gramian.estimator.base import KernelEstimator, own_target, required_target
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.conformal import share
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import INPUT, Input, feature_importances_
@@ -204,8 +205,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         by their mean, and copies of a row (X and y) are one row.
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            y = own_target(X, y)
-            required_target(self, y)
+            y = required_target(self, X, y)
             source = self._rows(X, reset=True)
             targets = NumberTargets(y, source.shape[0])
             targets.refuse_tiny()
@@ -258,15 +258,17 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             return (zero, spread) if return_cov or return_std else zero
         source = self._prepared(X)
         if not (return_std or return_cov):
-            return self._scaled(mean_of(self.posterior_, source, self._engine()))
+            return self._scaled(mean_of(self.posterior_, source, Engine(self.n_jobs)))
         # Variances that are not finite raise; finite ones imply finite covariances.
-        values, variance = moments_of(self.posterior_, source, self._engine())
+        values, variance = moments_of(self.posterior_, source, Engine(self.n_jobs))
         mean, noise = self._scaled(values), self.noise_ if include_noise else 0.0
         deviations, unit = np.sqrt(variance + noise), np.broadcast_to(self.y_std_, values.shape)
         if include_noise:
             unit = unit * self.calibration_.factor(values, deviations)
         if return_cov:
-            covariance = self.posterior_.covariance(source.rows(slice(0, source.shape[0])), self._engine())
+            covariance = self.posterior_.covariance(
+                source.rows(slice(0, source.shape[0])), Engine(self.n_jobs)
+            )
             covariance.flat[:: len(covariance) + 1] += noise
             full = covariance[:, :, None] * unit[:, None] * unit
             return mean, full[:, :, 0] if self._flat else full
@@ -319,7 +321,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             return joint_draws(self._prior(X), draws, as_generator(random_state))
         source = self._prepared(X)
         rng = as_generator(random_state)
-        engine = self._engine()
+        engine = Engine(self.n_jobs)
         mean, _ = moments_of(self.posterior_, source, engine)  # raises unless variances are finite
         found = self.posterior_.draws(source.rows(slice(0, source.shape[0])), mean, draws, rng, engine)
         found = found * self.y_std_[:, None] + self.y_mean_[:, None]
@@ -343,7 +345,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         def evaluate(X: RowsLike) -> Float64Array:
             source = self._prepared(X)
             out = np.empty((source.shape[0], len(self.y_std_), draws))
-            for where, values in paths(source, self._engine()):
+            for where, values in paths(source, Engine(self.n_jobs)):
                 out[where] = values * self.y_std_[:, None] + self.y_mean_[:, None]
             return predicted_numbers(out, flat=self._flat)
 
@@ -379,7 +381,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
     def _mean_and_unit(self, X: RowsLike) -> tuple[Float64Array, Float64Array]:
         """Return mean and scaled deviation of new observations, (n, outputs), of normalised targets."""
-        mean, variance = moments_of(self.posterior_, self._prepared(X), self._engine())
+        mean, variance = moments_of(self.posterior_, self._prepared(X), Engine(self.n_jobs))
         deviations = np.sqrt(variance + self.noise_)
         return mean, deviations[:, None] * self.calibration_.factor(mean, deviations)
 

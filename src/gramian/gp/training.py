@@ -30,7 +30,7 @@ from gramian.estimator.answers import (
     quietly,
     rows_at,
 )
-from gramian.estimator.column_scales import warn_of_scales
+from gramian.estimator.input import warn_of_scales
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import NumberTargets
 from gramian.exact.exact import exact_plan

@@ -21,7 +21,7 @@ from gramian._random import as_generator
 from gramian._typing import RandomState, Rows, RowsLike
 from gramian.data.column import as_column
 from gramian.data.tables import as_table
-from gramian.estimator.base import KernelEstimator, own_target, read_rows
+from gramian.estimator.base import KernelEstimator, is_source, read_rows
 from gramian.estimator.labels import label_array
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
@@ -101,12 +101,12 @@ def report(
     path = Path(path)
     if not path.parent.is_dir():
         raise InputError(f"path={str(path)!r}: there is no folder {str(path.parent)!r}. Make it first.")
-    y = own_target(X, y)
-    if X is None and y is not None:
+    own: Any = getattr(X, "target", None) if y is None and is_source(X) else y
+    if X is None and own is not None:
         raise InputError("y is given without X. Pass the rows too: model.report(path, X, y).")
     rng = as_generator(random_state)
     seed = int(rng.integers(2**31))
-    judged = None if X is None else _judge(model, X, y, seed)
+    judged = None if X is None else _judge(model, X, own, seed)
     html, pictures = paragraph(WITHOUT_ROWS), list[Picture]()
     if judged is not None:
         html = wrapped(facts_table(judged.facts()))

@@ -18,8 +18,9 @@ from gramian._typing import Float64Array, IntArray, RowsLike
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.estimator.answers import predicted_numbers
-from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import labelled_numbers
@@ -31,13 +32,13 @@ from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.resolve import KERNEL_NAMES, WITHOUT_GAMMA
 from gramian.metric.input import planned_source
-from gramian.ridge.choosing import warn_of_far_targets
 from gramian.ridge.held_out import folds_of
 from gramian.ridge.kernel_search import BestKernel, Objective, Refinement, refine, search_gammas
 from gramian.ridge.kernel_sums import NumberRows
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.scoring import Scorer, Scores, warn_at_edge, warn_of_unused_weights
+from gramian.ridge.training import warn_of_far_targets
 from gramian.selection.automatic import (
     AUTO,
     USUAL_ALPHAS,
@@ -185,8 +186,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         began = time.perf_counter()
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            alphas, gammas, y = self._given_alphas(), self._given_gammas(), own_target(X, y)
-            source = self._fit_rows(X, y)
+            alphas, gammas, y = self._given_alphas(), self._given_gammas(), required_target(self, X, y)
+            source = self._rows(X, reset=True)
             sample = labelled_numbers(source, y, sample_weight)
             self._flat = sample.targets.flat
             if not self.fit_intercept:
@@ -241,7 +242,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
         check_is_fitted(self, "predictor_")
-        values = KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
+        values = KernelModel.of(self).finite(self._rows(X, reset=False), Engine(self.n_jobs))
         return predicted_numbers(values, flat=self._flat)
 
     def _evidence(self) -> Evidence:

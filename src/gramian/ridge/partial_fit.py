@@ -31,6 +31,7 @@ from gramian.compression.plan import Plan
 from gramian.data.distributed import cluster_of
 from gramian.data.fingerprint import fingerprint
 from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.input import feature_importances_
@@ -194,7 +195,7 @@ class RidgeEstimator(KernelEstimator):
 
     def _decision(self, X: RowsLike) -> Float64Array:
         source = self._rows(X, reset=False)
-        return KernelModel.of(self).finite(source, self._engine(), cluster_of(source, self.engine))
+        return KernelModel.of(self).finite(source, Engine(self.n_jobs), cluster_of(source, self.engine))
 
     def _evidence(self) -> Evidence:
         names = names_known(self)
@@ -219,7 +220,7 @@ class RidgeEstimator(KernelEstimator):
     ) -> tuple[RowSource, Any, Any]:
         """Return checked rows, over the machines of a cluster where there is one, targets and weights."""
         X, y, sample_weight = self._opened(X, y, sample_weight)
-        source = self._fit_rows(X, y, reset=reset)
+        source = self._rows(X, reset=reset)
         return source if self.engine is None else self.engine.over(source), y, sample_weight
 
     def _next_rows(

@@ -12,16 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.data.distributed import cluster_of, is_elsewhere
+from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
-from gramian.estimator.base import own_target
+from gramian.estimator.base import required_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import INPUT
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
-from gramian.ridge.choosing import fit_ridge
 from gramian.ridge.model import CHOSEN, TRAINED, KernelModel
 from gramian.ridge.partial_fit import RidgeEstimator, if_streamable, named_classes
 from gramian.ridge.planning import ridge_setup
+from gramian.ridge.training import fit_ridge
 
 #: Learned attributes of a ridge model.
 LEARNED = (*TRAINED, *INPUT, *CHOSEN, "stages_", "n_rows_seen_", "n_blocks_")
@@ -131,7 +132,7 @@ class KernelRidge(Regressor, RidgeEstimator):
     def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            given = X, own_target(X, y), sample_weight
+            given = X, required_target(self, X, y), sample_weight
             rows = labelled_numbers(*self._checked(*given))
             model = fit_ridge(rows, ridge_setup(self, phases))
             self._flat = rows.targets.flat
@@ -188,7 +189,9 @@ class KernelRidge(Regressor, RidgeEstimator):
         once.
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            rows = labelled_numbers(*self._next_rows(X, own_target(X, y), sample_weight), whole=False)
+            rows = labelled_numbers(
+                *self._next_rows(X, required_target(self, X, y), sample_weight), whole=False
+            )
             if not self._has_rows:
                 self._flat = rows.targets.flat
             return self._add_rows(rows, phases, grow=grow_landmarks)
@@ -229,7 +232,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
     def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            given = X, own_target(X, y), sample_weight
+            given = X, required_target(self, X, y), sample_weight
             rows = labelled_classes(*self._checked(*given), self.class_weight)
             model = fit_ridge(rows, ridge_setup(self, phases))
             self.classes_ = rows.targets.classes
@@ -257,7 +260,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         ``class_weight="balanced"``, which needs all labels at once.
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            checked = self._next_rows(X, own_target(X, y), sample_weight)
+            checked = self._next_rows(X, required_target(self, X, y), sample_weight)
             known = getattr(self, "classes_", None)
             self.classes_ = named_classes(classes, known, fixed=self._has_rows)
             rows = labelled_classes(*checked, self.class_weight, self.classes_)
@@ -278,4 +281,4 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
             return self._lazily(X, "predict", (), self.classes_.dtype)
         labels, source = partial(class_labels, classes=self.classes_), self._rows(X, reset=False)
         cluster = cluster_of(source, self.engine)
-        return KernelModel.of(self).classes(source, self._engine(), labels, self.classes_.dtype, cluster)
+        return KernelModel.of(self).classes(source, Engine(self.n_jobs), labels, self.classes_.dtype, cluster)

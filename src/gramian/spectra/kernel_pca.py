@@ -161,7 +161,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def transform(self, X: RowsLike) -> Float64Array:
         """Return the scores of the rows of X, shape (n, n_components), float64."""
         check_is_fitted(self, "predictor_")
-        return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
+        return KernelModel.of(self).finite(self._rows(X, reset=False), Engine(self.n_jobs))
 
     def inverse_transform(self, X: RowsLike) -> Float64Array:
         """Return rows (n, d) whose scores are approximately X (n, n_components)."""
@@ -204,7 +204,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def _inverse(self, setup: FitSetup, source: RowSource, prepared: RowSource) -> KernelRidge:
         """Train kernel ridge regression from scores to prepared rows, with the fitted kernel."""
         n = source.shape[0]
-        scores = KernelModel.of(self).values(source, self._engine())
+        scores = KernelModel.of(self).values(source, Engine(self.n_jobs))
         exact = _wants_exact(setup, n)
         ridge = KernelRidge(
             alpha=self.alpha,

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import one_of, whole_number
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
+from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values
-from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import INPUT, feature_importances_
 from gramian.estimator.labelled import labelled_classes
@@ -159,8 +160,8 @@ class KernelSVC(Classifier, KernelEstimator):
     def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            y = own_target(X, y)
-            source = self._fit_rows(X, y)
+            y = required_target(self, X, y)
+            source = self._rows(X, reset=True)
             problem = self._problem()
             folds = whole_number("calibration_folds", self.calibration_folds, 2)
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
@@ -180,7 +181,7 @@ class KernelSVC(Classifier, KernelEstimator):
         return Problem(lambda *_: loss, BEND, _hinge if self.loss == "hinge" else _squared_hinge)
 
     def _values(self, X: RowsLike) -> Float64Array:
-        return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
+        return KernelModel.of(self).finite(self._rows(X, reset=False), Engine(self.n_jobs))
 
     def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
@@ -191,7 +192,7 @@ class KernelSVC(Classifier, KernelEstimator):
         """Return the likeliest class of each row; of several the first in ``classes_``."""
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
-        return KernelModel.of(self).classes(source, self._engine(), self._labels, self.classes_.dtype)
+        return KernelModel.of(self).classes(source, Engine(self.n_jobs), self._labels, self.classes_.dtype)
 
     def _labels(self, values: Float64Array) -> Array:
         # Each class has its own sigmoid, so the largest decision value need not be the likeliest class.

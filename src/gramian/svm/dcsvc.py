@@ -15,6 +15,7 @@ from gramian._checks import one_of
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.expansion import class_pairs
+from gramian.engine import Engine
 from gramian.estimator.answers import (
     PREDICT_ROWS,
     decision_values,
@@ -23,7 +24,7 @@ from gramian.estimator.answers import (
     quietly,
     rows_at,
 )
-from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing, shown_bar
 from gramian.estimator.input import Input
 from gramian.estimator.labelled import labelled_classes
@@ -158,8 +159,8 @@ class DCSVC(Classifier, KernelEstimator):
     def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_bar(self.verbose, unit="leaves", desc="solve") as bar:
-            y = own_target(X, y)
-            rows = labelled_classes(self._fit_rows(X, y), y, sample_weight, self.class_weight)
+            y = required_target(self, X, y)
+            rows = labelled_classes(self._rows(X, reset=True), y, sample_weight, self.class_weight)
             one_of("decision_function_shape", self.decision_function_shape, SHAPES)
             self._keep(fit_dcsvc(rows, DCSVCParameters.of(self), bar.update))
             return self
@@ -183,7 +184,7 @@ class DCSVC(Classifier, KernelEstimator):
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
         predictor = bound(self.predictor_, source)
-        n, engine = source.shape[0], self._engine()
+        n, engine = source.shape[0], Engine(self.n_jobs)
         rows = Input.of(self).over(source).rows
         blocks = ((where, predictor(rows(where), engine)) for where in row_slices(n, PREDICT_ROWS))
         out = in_blocks(quietly(blocks), (n, len(class_pairs(len(self.classes_)))))

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
+from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values, log_probabilities, probabilities
-from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import INPUT, feature_importances_
 from gramian.estimator.labelled import labelled_classes
@@ -114,14 +115,14 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     def fit(self, X: RowsLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            y = own_target(X, y)
-            rows = labelled_classes(self._fit_rows(X, y), y, sample_weight, self.class_weight)
+            y = required_target(self, X, y)
+            rows = labelled_classes(self._rows(X, reset=True), y, sample_weight, self.class_weight)
             self._keep(fit_newton(rows, NewtonParameters.of(self, phases), PROBLEM).state())
             self.classes_ = rows.targets.classes
             return self
 
     def _values(self, X: RowsLike) -> Float64Array:
-        return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
+        return KernelModel.of(self).finite(self._rows(X, reset=False), Engine(self.n_jobs))
 
     def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
@@ -132,7 +133,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         """Return the likeliest class of each row; of several the first in ``classes_``."""
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
-        return KernelModel.of(self).classes(source, self._engine(), self._labels, self.classes_.dtype)
+        return KernelModel.of(self).classes(source, Engine(self.n_jobs), self._labels, self.classes_.dtype)
 
     def _labels(self, values: Float64Array) -> Array:
         # As in predict_proba: rounding can make two probabilities equal whose decision values differ.

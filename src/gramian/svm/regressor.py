@@ -15,8 +15,9 @@ from gramian._checks import one_of
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, RowsLike
 from gramian.compression.plan import Plan
+from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
-from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import INPUT, feature_importances_
 from gramian.estimator.labelled import LabelledRows, labelled_numbers
@@ -114,8 +115,8 @@ class KernelSVR(Regressor, KernelEstimator):
         y of shape (n, 1) is taken as (n,), with a ``DataConversionWarning``, as scikit-learn's ``SVR`` does.
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
-            y = own_target(X, y)
-            source = self._fit_rows(X, y)
+            y = required_target(self, X, y)
+            source = self._rows(X, reset=True)
             rows = labelled_numbers(source, y, sample_weight, "KernelSVC")
             if rows.n_outputs == 1 and not rows.targets.flat:
                 flat = column_or_1d(rows.targets.values, warn=True)
@@ -142,7 +143,7 @@ class KernelSVR(Regressor, KernelEstimator):
         return Problem(loss, judged=_squares, numbers=True)
 
     def _values(self, X: RowsLike) -> Float64Array:
-        return KernelModel.of(self).finite(self._rows(X, reset=False), self._engine())
+        return KernelModel.of(self).finite(self._rows(X, reset=False), Engine(self.n_jobs))
 
     def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) + b per row, shape (n,) or (n, outputs)."""

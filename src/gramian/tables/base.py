@@ -23,7 +23,7 @@ from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
 from gramian.data.tables import TableSource, as_table
 from gramian.engine import Engine, Run
-from gramian.estimator.base import KernelEstimator, own_target, required_target
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import remove, shown_bar, shown_phases
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.labels import checked_weights, relative_weights
@@ -120,8 +120,7 @@ class TabularModel(TableServer, KernelEstimator):
         Rows of weight 0 are left out, and those that there is no time to read; copies are one row.
         ``targets_of`` makes the targets of y and the number of rows.
         """
-        y = own_target(X, y)
-        required_target(self, y)
+        y = required_target(self, X, y)
         began = time.perf_counter()
         one_of("scaling", self.scaling, HOWS)
         one_of("effort", self.effort, tuple(EFFORTS))
@@ -269,7 +268,7 @@ class TabularModel(TableServer, KernelEstimator):
         near = near[: 2 if self._effort.mean else 1] or [usual_point(self._kernels()[0], source.shape[1])]
         n, seed = source.shape[0], seed_for_sklearn(fit.rng)
         labelled = LabelledRows(source, fit.targets, fit.weights)
-        resources = Run(memory, self._engine())
+        resources = Run(memory, Engine(self.n_jobs))
         with shown_phases(self.verbose) as phases, self._compiling(n, self.time_limit):
             last = last_fit(
                 [

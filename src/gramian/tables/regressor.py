@@ -17,6 +17,7 @@ from gramian._checks import one_of, several
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.mapped import map_rows
+from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import all_or_nothing
 from gramian.estimator.conformal import held_out_quantile, share, sort_errors
@@ -255,7 +256,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 residuals,
                 held_weights,
                 self.metric_,
-                self._engine(),
+                Engine(self.n_jobs),
                 parse_bytes(self.memory_budget),
                 fit.rng,
                 fit.holdout.taken(held),
@@ -339,7 +340,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         z = self._values(X)
         if self.spread_ is None:
             return z, np.ones_like(z)
-        source, unit, engine = encoded_rows(self, X), np.empty_like(z), self._engine()
+        source, unit, engine = encoded_rows(self, X), np.empty_like(z), Engine(self.n_jobs)
         for where in row_slices(len(z), PREDICT_ROWS):
             unit[where] = self.spread_.of(np.asarray(source.rows(where)), z[where], engine)
         return z, unit

@@ -14,8 +14,9 @@ from gramian._checks import positive_number
 from gramian._numerics import narrowed
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
+from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, class_labels, decision_values, predicted_numbers
-from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
@@ -151,8 +152,8 @@ class DCPredClassifier(Classifier, KernelEstimator):
         """
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             parameters = DCPredParameters.of(self, positive_number("C", self.C), phases=phases)
-            y = own_target(X, y)
-            rows = labelled_classes(self._fit_rows(X, y), y, sample_weight, self.class_weight)
+            y = required_target(self, X, y)
+            rows = labelled_classes(self._rows(X, reset=True), y, sample_weight, self.class_weight)
             targets, q = rows.targets, rows.n_outputs
             codes = np.concatenate([targets.codes(s) for s in row_slices(rows.n, PREDICT_ROWS)])
             numbers = np.arange(1, 2) if q == 1 else np.arange(q)
@@ -173,13 +174,13 @@ class DCPredClassifier(Classifier, KernelEstimator):
         In a leaf without training rows of a class its value is −1; if it is the leaf's only class, +1.
         """
         check_is_fitted(self, "model_")
-        return decision_values(DCPredModel.of(self).values(self._rows(X, reset=False), self._engine()))
+        return decision_values(DCPredModel.of(self).values(self._rows(X, reset=False), Engine(self.n_jobs)))
 
     def predict(self, X: RowsLike) -> Array:
         """Return the class of each row."""
         check_is_fitted(self, "model_")
         rows, labels = self._rows(X, reset=False), partial(class_labels, classes=self.classes_)
-        return DCPredModel.of(self).values(rows, self._engine(), labels, dtype=self.classes_.dtype)
+        return DCPredModel.of(self).values(rows, Engine(self.n_jobs), labels, dtype=self.classes_.dtype)
 
 
 @dataclass(eq=False, repr=False)
@@ -242,8 +243,8 @@ class DCPredRegressor(Regressor, KernelEstimator):
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             cost = 0.5 / positive_number("alpha", self.alpha)
             parameters = DCPredParameters.of(self, cost, losses=("ridge",), phases=phases)
-            y = own_target(X, y)
-            rows = labelled_numbers(self._fit_rows(X, y), y, sample_weight, "DCPredClassifier")
+            y = required_target(self, X, y)
+            rows = labelled_numbers(self._rows(X, reset=True), y, sample_weight, "DCPredClassifier")
             numbers = rows.numbers
             wide = narrowed(numbers, np.float32).dtype == np.float64
             self._keep(fit_dcpred(rows, numbers.__getitem__, parameters, wide=wide).state())
@@ -256,5 +257,5 @@ class DCPredRegressor(Regressor, KernelEstimator):
     def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
         check_is_fitted(self, "model_")
-        values = DCPredModel.of(self).values(self._rows(X, reset=False), self._engine())
+        values = DCPredModel.of(self).values(self._rows(X, reset=False), Engine(self.n_jobs))
         return predicted_numbers(values, flat=self._flat)
