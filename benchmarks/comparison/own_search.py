@@ -20,9 +20,9 @@ from gramian.data.source import as_source
 from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import kernel_to_spec
+from gramian.ridge.choosing import fit_by_alpha
 from gramian.ridge.planning import ridge_setup
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.ridge.training import fit_by_alpha
 from gramian.selection.automatic import FAMILIES
 from gramian.selection.kernel_choice import choose_kernel
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg as la
@@ -40,60 +41,55 @@ BLOCK_ROWS, BLOCK_RANK, MAX_BLOCKS = 650, 380, 1_000
 
 @dataclass(frozen=True)
 class Probe:
-    """Eigenvalues of the Gram matrix of sampled rows, which show how fast the spectrum of K falls.
+    """Sampled rows, whose Gram matrix shows how fast the spectrum of K falls; decomposed when first asked.
 
     Repeated rows add eigenvalues of 0 for any kernel, so the smallest eigenvalue that counts is the one with
     the index of the last distinct row.
     """
 
-    n_rows: int
-    eigenvalues: Float64Array
-    n_distinct: int  #: number of rows that the kernel tells apart
-    n_single: int  #: number of rows that occur only once
-    thin: bool = False  #: whether rows are sparse with few entries, as texts have
-    stored: bool = False  #: whether the kernel is a given matrix, whose rows are not points
+    rows: Rows
+    kernel: Kernel
+    n_rows: int  #: rows that these are a sample of
+
+    @cached_property
+    def spectrum(self) -> tuple[Float64Array, int, int]:
+        """Descending eigenvalues of the Gram matrix, the rows that differ, and those that occur only once."""
+        gram = np.asarray(self.kernel(self.rows, dtype=np.float64), np.float64)
+        n_distinct, n_single = _different(gram)
+        # In place: this is the largest array if the budget is small (the transpose has LAPACK's order).
+        values = la.eigvalsh(gram.T, overwrite_a=True, check_finite=False)[::-1]
+        return np.maximum(values, 0.0), n_distinct, n_single
 
     @property
     def least(self) -> float:
         """Estimated eigenvalue of K (all rows) at the index of the probe's last distinct row."""
-        return self._last * self.n_rows / len(self.eigenvalues)
+        values, n_distinct, _ = self.spectrum
+        return float(values[n_distinct - 1]) * self.n_rows / len(values)
 
     @property
     def few_distinct(self) -> bool:
         """Whether nearly all rows repeat a row of the probe; Turing's estimate of the share that does not."""
-        return self.n_single <= UNSEEN * len(self.eigenvalues)
+        values, _, n_single = self.spectrum
+        return n_single <= UNSEEN * len(values)
 
-    @property
-    def _last(self) -> float:
-        return float(self.eigenvalues[self.n_distinct - 1])
-
-    def needs_float64(self, alpha: float) -> bool:
-        """Tell whether float32 tiles would cut off directions that the ridge keeps.
+    def needs_float64(self, alpha: float, n_rows: int) -> bool:
+        """Tell whether float32 tiles of so many rows would cut off directions that the ridge keeps.
 
         That is the case if the spectrum falls below float32's cutoff within the probe (a smooth kernel) and
         the cutoff is above alpha/1000.
         """
-        cutoff = rank_cutoff(np.float32) * float(self.eigenvalues[0])
-        smooth = self._last < cutoff
-        return smooth and cutoff * self.n_rows / len(self.eigenvalues) > alpha / 1000.0
+        values, n_distinct, _ = self.spectrum
+        cutoff = rank_cutoff(np.float32) * float(values[0])
+        smooth = float(values[n_distinct - 1]) < cutoff
+        return smooth and cutoff * n_rows / len(values) > alpha / 1000.0
 
 
 def probe_rows(source: RowSource, rng: np.random.Generator, memory_budget: int) -> Rows:
-    """Draw at most 500 rows for :func:`probe`, fewer if the budget is small."""
+    """Draw at most 500 rows for a :class:`Probe`, fewer if the budget is small."""
     d = source.shape[1]
     # m rows need PROBE_BYTES·(m² + 2 m d) bytes.
     most = math.isqrt(d * d + memory_budget // PROBE_BYTES) - d
     return sample_rows(source, max(2, min(PROBE_ROWS, most)), rng)[0]
-
-
-def probe(rows: Rows, kernel: Kernel, n_rows: int) -> Probe:
-    """Return the spectrum of the Gram matrix of a sample of ``n_rows`` rows."""
-    gram = np.asarray(kernel(rows, dtype=np.float64), np.float64)
-    n_distinct, n_single = _different(gram)
-    # In place: this is the largest array if the budget is small (the transpose has LAPACK's order).
-    values = la.eigvalsh(gram.T, overwrite_a=True, check_finite=False)[::-1]
-    stored = isinstance(kernel, Precomputed)
-    return Probe(n_rows, np.maximum(values, 0.0), n_distinct, n_single, is_thin(rows), stored)
 
 
 def _different(gram: Float64Array) -> tuple[int, int]:
@@ -128,7 +124,8 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
     """
     n = found.n_rows
     # k-means centres of sparse rows are dense: with 20,000 features they took 20 times as long as the rest.
-    landmarks = "rpcholesky" if found.stored else "uniform" if found.thin else "kmeans"
+    stored = isinstance(found.kernel, Precomputed)
+    landmarks = "rpcholesky" if stored else "uniform" if is_thin(found.rows) else "kmeans"
     if n <= EXACT_ROWS:
         return replace(MultiResolutionBuilder.root_only(n), landmarks=landmarks), "few rows: exact"
     alone = replace(MultiResolutionBuilder.root_only(LONE_ROOT), landmarks=landmarks)
@@ -142,7 +139,7 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
         n_blocks=int(np.clip(n // BLOCK_ROWS, 2, MAX_BLOCKS)),
         oversampling=1.0,
         landmarks=landmarks,
-        partition="kernel" if found.stored else "kmeans",
+        partition="kernel" if stored else "kmeans",
     )
     return builder, "the spectrum stays above alpha/100: root and blocks"
 

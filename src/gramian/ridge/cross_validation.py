@@ -32,13 +32,13 @@ from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.resolve import KERNEL_NAMES, WITHOUT_GAMMA
 from gramian.metric.input import planned_source
+from gramian.ridge.choosing import warn_of_far_targets
 from gramian.ridge.held_out import folds_of
 from gramian.ridge.kernel_search import BestKernel, Objective, Refinement, refine, search_gammas
 from gramian.ridge.kernel_sums import NumberRows
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.scoring import Scorer, Scores, warn_at_edge, warn_of_unused_weights
-from gramian.ridge.training import warn_of_far_targets
 from gramian.selection.automatic import (
     AUTO,
     USUAL_ALPHAS,

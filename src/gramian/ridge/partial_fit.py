@@ -262,8 +262,7 @@ class RidgeEstimator(KernelEstimator):
         empty, given = RidgeStream.of(setup), self._fit_data
         if given is None:
             return empty
-        why = why_no_stream(self)
-        if why is not None:
+        if (why := why_no_stream(self)) is not None:
             raise InputError(f"this {type(self).__name__} keeps no sums of its rows{why}")
         given.check_unchanged()
         checked = self._checked(given.X, given.y, given.sample_weight, reset=False)
@@ -340,8 +339,7 @@ class if_streamable:
     def __get__(self, model: RidgeEstimator, owner: type | None = None) -> Any:
         if model is None:
             return self._method
-        why = why_no_stream(model)
-        if why is not None:
+        if (why := why_no_stream(model)) is not None:
             name = self._method.__name__
             raise AttributeError(f"{type(model).__name__!r} object has no attribute {name!r}{why}")
         return MethodType(self._method, model)

@@ -11,7 +11,7 @@ from gramian._checks import positive_number, positive_numbers
 from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array
 from gramian.approximations.approximation import Approximation
-from gramian.approximations.auto import auto_plan, probe, probe_rows
+from gramian.approximations.auto import Probe, auto_plan, probe_rows
 from gramian.approximations.methods import METHODS
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.approximations.setup import FitSetup, frozen_map
@@ -88,13 +88,11 @@ def plan_sums(
     n = STREAM_ROWS if stream else source.shape[0]
     dtype = choose_dtype(run.tile_dtype, counted, kernel, alpha, n)
     # Drawn in any case: landmarks must not depend on whether the precision is asked for.
-    sample = probe_rows(counted, rng, run.memory_bytes)
-    open_dtype = run.tile_dtype == "auto" and dtype == np.float32
-    found = probe(sample, kernel, source.shape[0]) if setup.automatic or open_dtype else None
-    if found is not None and open_dtype and replace(found, n_rows=n).needs_float64(alpha):
+    found = Probe(probe_rows(counted, rng, run.memory_bytes), kernel, source.shape[0])
+    if run.tile_dtype == "auto" and dtype == np.float32 and found.needs_float64(alpha, n):
         dtype = np.dtype(np.float64)
     run = replace(run, tile_dtype=dtype.name)
-    if setup.automatic and found is not None:
+    if setup.automatic:
         plan = auto_plan(found, alpha, work, run)
     else:
         exact = isinstance(setup.approximation, str) and setup.approximation == "exact"

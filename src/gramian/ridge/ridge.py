@@ -19,10 +19,10 @@ from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import INPUT
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
+from gramian.ridge.choosing import fit_ridge
 from gramian.ridge.model import CHOSEN, TRAINED, KernelModel
 from gramian.ridge.partial_fit import RidgeEstimator, if_streamable, named_classes
 from gramian.ridge.planning import ridge_setup
-from gramian.ridge.training import fit_ridge
 
 #: Learned attributes of a ridge model.
 LEARNED = (*TRAINED, *INPUT, *CHOSEN, "stages_", "n_rows_seen_", "n_blocks_")

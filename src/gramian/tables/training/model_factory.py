@@ -29,10 +29,10 @@ from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
 from gramian.metric.metric import Metric
+from gramian.ridge.choosing import fit_ridge
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import plan_ridge, plan_sums
 from gramian.ridge.streaming import RidgeStream
-from gramian.ridge.training import fit_ridge
 from gramian.tables.effort import DEFAULT, EFFORTS, TableEffort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.small_problem import Point
