@@ -136,9 +136,10 @@ def with_boosting(
             expected = (time.perf_counter() - grows) / done * (len(folds) + 1) * rounds
             return grows + expected > began + TIME_SHARE * (until - began)
 
-        best = _grow_rounds(learners, folds, rounds, late)
-        if best is None:
+        found = _grow_rounds(learners, folds, rounds, late)
+        if found is None:
             return None
+        best = int(found.argmin()) + 1
         values: Float64Array | None = None
         models = [each.boosted(best) for each in learners]
         for model, fold in zip(models, folds, strict=True):
@@ -170,36 +171,37 @@ def bin_edges(rows: Array) -> dict[int, Float64Array]:
 
 def _grow_rounds(
     learners: Sequence[_Learner], folds: Sequence[IntArray], most: int, late: Callable[[int, int], bool]
-) -> int | None:
-    """Add rounds until more of them do not help on the rows that are left out; return the best number.
+) -> Float64Array | None:
+    """Add rounds until more of them do not help on the rows left out; return the loss of each number of them.
 
     The first learner finds out how many rounds it takes, about, and the others grow so far at once. None if
     it becomes late, which is asked after each of the learners, with the rounds of all so far and of each.
     """
-    best, rounds, grown = 0, 0, np.zeros(len(learners), int)
-    while rounds < most and best > rounds - PATIENCE:
-        step = STEP
-        if not rounds and len(learners) > 1:
-            first = _grow_rounds(learners[:1], folds[:1], most, late)
-            if first is None:
-                return None
-            step = first + PATIENCE
-        rounds = min(most, rounds + step)
+    losses, rounds, step, grown = np.zeros(0), 0, STEP, np.zeros(len(learners), int)
+    first: Float64Array | None = None
+    if len(learners) > 1:
+        first = _grow_rounds(learners[:1], folds[:1], most, late)
+        if first is None:
+            return None
+        step = int(first.argmin()) + 1 + PATIENCE
+    while rounds < most and (not rounds or losses.argmin() + 1 > rounds - PATIENCE):
+        rounds, step = min(most, rounds + step), STEP
         losses = np.zeros(rounds)
         for j, (each, fold) in enumerate(zip(learners, folds, strict=True)):
             each.grow(rounds)
-            losses += each.losses(fold)[:rounds]
+            known = first if first is not None and not j and len(first) >= rounds else each.losses(fold)
+            losses += known[:rounds]
             grown[j] = rounds
             if late(int(grown.sum()), rounds):
                 return None
-        best = int(losses.argmin()) + 1
-    return best
+    return losses
 
 
 def _loss(learner: _Learner, fold: IntArray, most: int) -> Float64Array:
     """Return the losses of the rows that are left out, with the number of rounds that is best for them."""
-    best = _grow_rounds([learner], [fold], most, lambda done, rounds: False)
-    assert best is not None
+    losses = _grow_rounds([learner], [fold], most, lambda done, rounds: False)
+    assert losses is not None
+    best = int(losses.argmin()) + 1
     return learner.row_losses(learner.boosted(best).of(learner.task.rows.source, fold), fold)
 
 
