@@ -13,12 +13,13 @@ from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.basis import Basis
-from gramian.compression.builder import Builder, BuildSettings, block_members
+from gramian.compression.builder import Builder, BuildSettings, PrebuiltBuilder, block_members, sizes_of
 from gramian.compression.features import FeatureMap
+from gramian.compression.plan import Plan
 from gramian.compression.residual import Residual
 from gramian.data.floats import as_float
 from gramian.data.source import RowSource, as_source, row_blocks, sample_rows
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import SAMPLE_ROWS, CenterPartition, fit_partition
@@ -54,30 +55,20 @@ class Territory:
     ended_at: int = 0  #: the memory budget that held no further block; 0 before
 
     @classmethod
-    def around(
-        cls,
-        features: FeatureMap,
-        sizes: MultiResolutionBuilder,
-        source: RowSource,
-        *,
-        built: bool,
-        rng: np.random.Generator,
-        engine: Engine,
-        memory_budget: int,
-    ) -> Territory:
-        """Return the territory of a stream's first rows.
+    def around(cls, features: FeatureMap, plan: Plan, source: RowSource, run: Run) -> Territory:
+        """Return the territory of a stream's first rows, on the map that was made by their plan.
 
         The threshold is twice the residual share q that 95 % of the first rows do not exceed, but at least
-        1 % and at most halfway from q to 1. For a map that was not ``built`` from these rows it is 1 %.
+        1 % and at most halfway from q to 1. For a map that was given, and not built from these rows, it is
+        1 %.
         """
-        rng = deepcopy(rng)
-        known = 0.0
-        if built:
+        rng, known = deepcopy(run.rng), 0.0
+        if not isinstance(plan.builder, PrebuiltBuilder):
             rows, _ = sample_rows(source, LOOKED_AT, rng)
-            known = float(np.quantile(residual_shares(features, rows, engine), KNOWN_SHARE))
-        needed = ROWS_PER_RANK * sizes.rank
+            known = float(np.quantile(residual_shares(features, rows, run.engine), KNOWN_SHARE))
+        needed = ROWS_PER_RANK * growing_sizes(features, sizes_of(plan.builder)).rank
         n, d = source.shape
-        most = int(memory_budget * WAITING_PART) // (d * source.dtype.itemsize)
+        most = int(plan.memory_budget * WAITING_PART) // (d * source.dtype.itemsize)
         return cls(
             threshold=max(LEAST_THRESHOLD, min(2.0 * known, (1.0 + known) / 2.0)),
             rows_per_leaf=max(needed, n // features.partition.n_blocks),

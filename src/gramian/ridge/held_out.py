@@ -19,7 +19,6 @@ from sklearn.model_selection import check_cv
 
 from gramian._checks import refuse_masked
 from gramian._numerics import size_of, unit_roundoff
-from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Float64Array, IntArray, Rows, RowsLike
 from gramian.compression.features import FeatureMap, Unit, units_by_leaf
 from gramian.data.source import RowSource, row_blocks
@@ -113,7 +112,6 @@ def held_out(
     chunk_rows: int,
     engine: Engine,
     keep: bool = False,
-    progress: Progress = uncounted,
 ) -> HeldOut:
     """Return the errors of rows that are left out by ``rule``.
 
@@ -149,7 +147,6 @@ def held_out(
                 total.add(gap, w[numbers])
                 if kept is not None:
                     kept[where.start + numbers] = gap
-        progress(rows.shape[0])
     if rule == EXACT:
         total.warn(path.alphas)
     scale = np.ones(k)

@@ -41,15 +41,7 @@ def begin_stream(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool, held: 
     shift = rows.targets.centre(weights) if setup.intercept else np.zeros(n_outputs)
     given, sizes, territory = isinstance(plan.builder, PrebuiltBuilder), sizes_of(plan.builder), None
     if growable(features, sizes):
-        territory = Territory.around(
-            features,
-            growing_sizes(features, sizes),
-            source,
-            built=not given,
-            rng=run.rng,
-            engine=engine,
-            memory_budget=plan.memory_budget,
-        )
+        territory = Territory.around(features, plan, source, run)
     if grow:
         growing_sizes(features, sizes)
     sums = RidgeSums.zeros(features, shift, intercept=setup.intercept)
