@@ -57,7 +57,7 @@ def float64_gap(
     if not isinstance(loss, Proximal):
         return np.concatenate([step.minimise(rows, point.columns(g), g, loss).gap for g in groups])
     # The duality gap, with duals that stay at their anchors.
-    fixed, floor = loss.sharper(FIXED / loss.rho), max(newton.floor, np.finfo(float).tiny)
+    fixed, floor = replace(loss, rho=FIXED), max(newton.floor, np.finfo(float).tiny)  # type: ignore[type-var]
     losses, gaps = rows.anchor(point, outputs, fixed)
     now = rows.evaluate(point, None, outputs, fixed, curvatures=0)
     gaps = gaps + newton.unstationary(*newton.gradient(point, now.slope, now.slope_offset))
