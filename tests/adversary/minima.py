@@ -12,7 +12,7 @@ from adversary.cases import Case, class_of
 from adversary.trial import Broken, Trial
 from gramian._numerics import rank_cutoff, unit_roundoff
 from gramian.approximations.approximation import Approximation
-from gramian.svm.newton import FLOOR
+from gramian.svm.newton_training import FLOOR
 
 NEWTON = ("KernelSVC", "KernelSVR", "KernelLogisticRegression")
 #: Methods that are K itself when every row is a landmark.

@@ -15,10 +15,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
 
 import gramian as gm
-from gramian.compression.costs import Workload
-from gramian.compression.plan import make_plan
 from gramian.data.source import as_source
-from gramian.engine import Engine, Run
+from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.solvers.arrowhead import Forest, NodeSums
 from gramian.solvers.losses import (
     Hinge,
@@ -31,10 +30,12 @@ from gramian.solvers.losses import (
 from gramian.solvers.newton_system import ActiveRows, Curvature, factored_by
 from gramian.svm.classifier import KernelSVC
 from gramian.svm.logistic import KernelLogisticRegression
-from gramian.svm.newton_training import NewtonSettings, NewtonTraining
+from gramian.svm.newton import NewtonParameters
+from gramian.svm.newton_training import NewtonTraining
 from gramian.svm.regressor import KernelSVR
 
 GAMMA, C = 8.0, 3.0
+HINGE = Hinge()
 APPROXIMATIONS = {
     "global": gm.Nystrom(rank=25),
     "explicit": gm.RandomFourier(rank=40),
@@ -196,13 +197,20 @@ def test_an_indefinite_core_is_clipped_once_for_all_passes(data):
     np.testing.assert_allclose(model.decision_function(X), expected[:, 0], atol=2e-3)
 
 
-def training(X, budget=10**9, threads=2):
-    builder = APPROXIMATIONS["two levels"].builder()
-    work = Workload(len(X), 3, 4, 8)
-    run = Run(budget, Engine(threads), "float64", np.random.default_rng(0))
-    plan = make_plan(builder, work, run)
-    kernel = gm.Gaussian(lengthscale=0.25)
-    return NewtonTraining(as_source(X), kernel, None, plan, n_outputs=4, anchored=True, run=run)
+def training(X, signs=None, loss=HINGE, budget=10**9, threads=2):
+    signs = -np.ones((len(X), 4)) if signs is None else signs
+    model = KernelSVC(
+        2.0,
+        kernel=gm.Gaussian(lengthscale=0.25),
+        approximation=APPROXIMATIONS["two levels"],
+        tol=1e-7,
+        max_iter=200,
+        tile_dtype="float64",
+        memory_budget=budget,
+        n_jobs=threads,
+        random_state=0,
+    )
+    return NewtonTraining(NewtonParameters.of(model, loss), LabelledRows(as_source(X), signs), 1.0)
 
 
 @pytest.mark.slow
@@ -210,19 +218,16 @@ def training(X, budget=10**9, threads=2):
 def test_kept_features_and_groups_of_classes_change_nothing(data, loss):
     X, score, _ = data
     signs = np.where(np.digitize(score, [0.3, 0.9, 1.2])[:, None] == np.arange(4), 1.0, -1.0)
-    settings = NewtonSettings(loss, 0.5, True, 1e-7, 200)
-    rich = training(X)
+    rich = training(X, signs, loss)
     assert rich._tiles.kept_bytes > 0
     assert rich._group == 4
-    found = rich.minimise(signs, None, settings)
-    poor = training(X, threads=1)
+    found = rich.minimise(None, 0.5)
+    poor = training(X, signs, loss, threads=1)
     poor._tiles.room = 0
     poor._group = 3
-    again = poor.minimise(signs, None, settings)
+    again = poor.minimise(None, 0.5)
     np.testing.assert_allclose(found.point.offset, again.point.offset, atol=2e-3)
-    np.testing.assert_allclose(
-        rich.decisions(signs, found.point), poor.decisions(signs, again.point), atol=2e-3
-    )
+    np.testing.assert_allclose(rich.values(found.point), poor.values(again.point), atol=2e-3)
 
 
 def test_a_missed_tolerance_warns_with_amount_and_remedy(data):

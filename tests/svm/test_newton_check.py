@@ -139,7 +139,7 @@ def test_the_check_makes_no_copy_of_the_bases():
     point = NewtonPoint.zeros(features.rank, 1)
     tracemalloc.start()
     try:
-        wide, _ = newton_check.PreciseCheck(features, None, 0)._precise(point, len(X))
+        wide, _ = newton_check.widened(features, point, len(X), 0)
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

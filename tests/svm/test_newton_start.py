@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import gramian as gm
 from gramian.data.source import as_source
+from gramian.estimator.labelled import LabelledRows
 from gramian.solvers.newton import Minimum
 from gramian.solvers.newton_system import NewtonPoint
 from gramian.svm import newton_training
-from gramian.svm.newton_start import LEAST_ROWS, MOST_ROWS, nested_samples, row_bytes, sample_sizes
+from gramian.svm.newton_training import LEAST_ROWS, MOST_ROWS, nested_samples, row_bytes
 
 RNG = np.random.default_rng(1)
 X = RNG.random((2600, 3))
@@ -19,27 +22,31 @@ SCORE = np.sin(5 * X[:, 0]) + X[:, 1] + 0.2 * RNG.standard_normal(2600)
 CLASSES = np.digitize(SCORE, [0.5, 0.9, 1.3])
 
 
+def sizes_of(n: int, room: int) -> list[int]:
+    rows = LabelledRows(as_source(np.broadcast_to(0.0, (n, 10))), np.zeros((n, 1)))
+    return [sample.n for sample in nested_samples(rows, room, np.random.default_rng(0))]
+
+
 def test_sizes_halve_down_to_the_least():
-    assert sample_sizes(2600, 10**9, 100) == [650, 1300]
-    assert sample_sizes(10**7, 10**9, 100)[-1] == MOST_ROWS
-    assert sample_sizes(10**7, 60_000, 100) == [600]
-    assert sample_sizes(10**7, -1, 100) == sample_sizes(2 * LEAST_ROWS - 1, 10**9, 1) == []
+    assert sizes_of(2600, 10**9) == [650, 1300]
+    assert sizes_of(4 * MOST_ROWS, 10**9)[-1] == MOST_ROWS
+    assert sizes_of(10**5, 600 * (2 * 80 + 16)) == [600]
+    assert sizes_of(10**5, -1) == sizes_of(2 * LEAST_ROWS - 1, 10**9) == []
 
 
 def test_samples_are_nested_parts_with_their_targets_and_weights():
     weights = (np.arange(2600) % 3 > 0) * (1.0 + np.arange(2600))
     targets = np.stack([SCORE, weights], axis=1)
-    source = as_source(np.column_stack([X, SCORE]))
-    rng = np.random.default_rng(0)
-    first, second = nested_samples(source, targets, weights, [500, 1200], rng)
-    for sample, size in ((first, 500), (second, 1200)):
-        rows = sample.source.rows(slice(0, size))
+    rows = LabelledRows(as_source(np.column_stack([X, SCORE])), targets, weights)
+    first, second = nested_samples(rows, 10**9, np.random.default_rng(0))
+    for sample, size in ((first, 650), (second, 1300)):
+        block = sample.source.rows(slice(0, size))
         assert sample.source.shape == (size, 4)
-        np.testing.assert_array_equal(sample.targets, np.column_stack([rows[:, 3], sample.weights]))
+        np.testing.assert_array_equal(sample.targets, np.column_stack([block[:, 3], sample.weights]))
         assert (sample.weights > 0).all()
     assert set(first.weights) <= set(second.weights)
     # Fewer rows of positive weight than asked for are all there is.
-    (few,) = nested_samples(source, targets, (np.arange(2600) < 40) * 1.0, [500], rng)
+    few, _ = nested_samples(replace(rows, weights=(np.arange(2600) < 40) * 1.0), 10**9, RNG)
     assert few.source.shape == (40, 4)
 
 
@@ -68,7 +75,7 @@ def test_the_minimum_is_that_from_f_0(monkeypatch, model, y, method):
     w = RNG.random(len(X)) * (RNG.random(len(X)) > 0.1)
     found = getattr(model.fit(X, y, w), ask)(X[:200])
     passes = model.n_iter_
-    monkeypatch.setattr(newton_training, "sample_sizes", lambda *sizes: [])
+    monkeypatch.setattr(newton_training, "nested_samples", lambda *_: [])
     expected = getattr(model.fit(X, y, w), ask)(X[:200])
     np.testing.assert_allclose(found, expected, atol=2e-4)
     assert passes <= 1.3 * model.n_iter_

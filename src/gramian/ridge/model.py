@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -56,6 +56,7 @@ class KernelModel:
     input: Input = field(default_factory=Input)
     alpha: float | None = None  #: the penalty, where the rows chose it
     choice: KernelChoice | None = None  #: what was tried, where the rows chose the kernel
+    learned: Mapping[str, Any] = field(default_factory=dict)  #: more attributes of the estimator, by name
 
     @classmethod
     def of(cls, estimator: BaseEstimator) -> Self:
@@ -69,7 +70,7 @@ class KernelModel:
         found = (predictor, self.intercept, self.solution, kernel, self.rank, self.plan)
         more = {"stages_": self.stages, "choice_": self.choice, "alpha_": self.alpha}
         chosen = {name: value for name, value in more.items() if value is not None}
-        return {**dict(zip(TRAINED, found, strict=True)), **chosen, **self.input.state()}
+        return {**dict(zip(TRAINED, found, strict=True)), **chosen, **self.learned, **self.input.state()}
 
     def blocks(
         self, source: RowSource, engine: Engine, cluster: Cluster | None = None

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, whole_number
+from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.engine import Engine
@@ -20,14 +21,11 @@ from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import INPUT, feature_importances_
 from gramian.estimator.labelled import labelled_classes
-from gramian.estimator.labels import relative_weights
 from gramian.estimator.mixins import Classifier
-from gramian.estimator.repeats import without_copies
 from gramian.ridge.model import TRAINED, KernelModel
-from gramian.selection.automatic import fold_numbers, is_auto
-from gramian.solvers.losses import Hinge, Loss, SquaredHinge, platt_sigmoid
+from gramian.solvers.losses import Hinge, Loss, SquaredHinge
 from gramian.svm.choosing import CHOSEN, fit_newton
-from gramian.svm.newton import NewtonFit, NewtonParameters, Problem, newton_evidence, plan_newton
+from gramian.svm.newton import NewtonParameters, newton_evidence, plan_newton
 
 #: Losses by name.
 LOSSES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
@@ -162,23 +160,16 @@ class KernelSVC(Classifier, KernelEstimator):
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = required_target(self, X, y)
             source = self._rows(X, reset=True)
-            problem = self._problem()
             folds = whole_number("calibration_folds", self.calibration_folds, 2)
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
-            parameters = NewtonParameters.of(self, phases)
-            if self.probability:
-                rows = without_copies(rows, parameters.setup.run.memory_bytes)[0]
-            fit = fit_newton(rows, parameters, problem)
-            self._keep(fit.state())
+            parameters = self._parameters(phases, folds if self.probability else 0)
+            self._keep(fit_newton(rows, parameters).state())
             self.classes_ = rows.targets.classes
-            if self.probability:
-                self.calibration_ = _calibration(fit, folds, relative=is_auto(self.C))
             return self
 
-    def _problem(self) -> Problem:
+    def _parameters(self, phases: Phases = silent, folds: int = 0) -> NewtonParameters:
         loss = LOSSES[one_of("loss", self.loss, tuple(LOSSES))]
-        # Rounds are compared by the hinge itself; the minimiser works with parabolas around its kink.
-        return Problem(lambda *_: loss, BEND, _hinge if self.loss == "hinge" else _squared_hinge)
+        return NewtonParameters.of(self, loss, BEND, phases, folds)
 
     def _values(self, X: RowsLike) -> Float64Array:
         return KernelModel.of(self).finite(self._rows(X, reset=False), Engine(self.n_jobs))
@@ -201,8 +192,7 @@ class KernelSVC(Classifier, KernelEstimator):
 
     def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
-        problem = self._problem()
-        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), problem, *rows))
+        return self._plan_fit(X, y, lambda *rows: plan_newton(self._parameters(), *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence
@@ -227,37 +217,3 @@ class KernelSVC(Classifier, KernelEstimator):
         with np.errstate(divide="ignore"):
             logs: Float64Array = np.log(self.predict_proba(X))
         return logs
-
-
-def _hinge(targets: Float64Array, values: Float64Array) -> Float64Array:
-    """Return the hinge loss of each row, summed over outputs."""
-    return np.asarray(np.maximum(1.0 - targets * values, 0.0).sum(axis=1))
-
-
-def _squared_hinge(targets: Float64Array, values: Float64Array) -> Float64Array:
-    """Return the squared hinge loss of each row, summed over outputs."""
-    return np.asarray((np.maximum(1.0 - targets * values, 0.0) ** 2).sum(axis=1))
-
-
-def _calibration(fit: NewtonFit, n_folds: int, *, relative: bool) -> Float64Array:
-    """Return (a, b) for each output from decision values of held-out rows.
-
-    With ``relative`` only the ratios of weights matter, as where C is searched for.
-    """
-    signs, weights, n, rng = fit.rows.targets, fit.rows.weights, fit.rows.n, fit.rng
-    training, found, settings = fit.training, fit.minimum, fit.settings
-    whole = np.ones(n) if weights is None else weights
-    fold = fold_numbers(fit.rows.counted, signs.codes, n_folds, rng, n)
-    held_out = np.zeros(signs.shape)  # rows of weight 0 are in no fold, and count for nothing
-    for k in range(n_folds):
-        out = fold == k
-        if not out.any() or not (whole[~out] > 0).any():
-            held_out[out] = found.point.offset
-            continue
-        without = np.where(out, 0.0, whole)
-        left = training.minimise(signs, without, settings, found.point, checked=False)
-        held_out[out] = training.decisions(signs, left.point)[out]
-    positive = signs[slice(0, n)] > 0
-    counts = relative_weights(whole) if relative else whole
-    pairs = [platt_sigmoid(held_out[:, j], positive[:, j], counts) for j in range(signs.shape[1])]
-    return np.asarray(pairs)

@@ -8,6 +8,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.plan import Plan
 from gramian.engine import Engine
@@ -20,11 +21,10 @@ from gramian.estimator.mixins import Classifier
 from gramian.ridge.model import TRAINED, KernelModel
 from gramian.solvers.losses import Logistic, Softmax
 from gramian.svm.choosing import CHOSEN, fit_newton
-from gramian.svm.newton import NewtonParameters, Problem, newton_evidence, plan_newton
+from gramian.svm.newton import NewtonParameters, newton_evidence, plan_newton
 
-#: Two classes have one output with the logistic loss, whose curvature is at most 1/4; more classes have one
-#: output each.
-PROBLEM = Problem(lambda n_outputs, _: Logistic() if n_outputs == 1 else Softmax(), bend=0.25)
+#: Largest curvature of the logistic loss.
+BEND = 0.25
 
 
 @dataclass(eq=False, repr=False)
@@ -117,9 +117,14 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = required_target(self, X, y)
             rows = labelled_classes(self._rows(X, reset=True), y, sample_weight, self.class_weight)
-            self._keep(fit_newton(rows, NewtonParameters.of(self, phases), PROBLEM).state())
+            self._keep(fit_newton(rows, self._parameters(rows.n_outputs, phases)).state())
             self.classes_ = rows.targets.classes
             return self
+
+    def _parameters(self, n_outputs: int, phases: Phases = silent) -> NewtonParameters:
+        # Two classes have one output; more classes have one each.
+        loss = Logistic() if n_outputs == 1 else Softmax()
+        return NewtonParameters.of(self, loss, BEND, phases)
 
     def _values(self, X: RowsLike) -> Float64Array:
         return KernelModel.of(self).finite(self._rows(X, reset=False), Engine(self.n_jobs))
@@ -141,7 +146,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
 
     def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
-        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), PROBLEM, *rows))
+        return self._plan_fit(X, y, lambda rows, k: plan_newton(self._parameters(k), rows, k))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence

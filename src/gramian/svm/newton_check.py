@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from gramian._typing import Float64Array
 from gramian.compression.basis import build_basis
 from gramian.compression.features import FeatureMap
 from gramian.engine import Engine
-from gramian.solvers.core import CoupledCore
 from gramian.solvers.losses import Loss, Proximal, Softmax
 from gramian.solvers.newton import Newton
 from gramian.solvers.newton_system import NewtonPoint, factored_by
@@ -28,82 +27,66 @@ WARM = 0.1
 FIXED = 1e200
 
 
-@dataclass(frozen=True)
-class PreciseCheck:
-    """Check of a float32 training with float64 tiles of the same features."""
+def float64_gap(
+    passes: LossPasses, loss: Loss, newton: Newton, point: NewtonPoint, size: int, spare: int
+) -> Float64Array | None:
+    """Return the relative gap of the objective at ``point``, for each output (one of a coupled loss).
 
-    features: FeatureMap
-    core: CoupledCore | None
-    spare: int  #: bytes for a whitening in float64, where all rows are landmarks
+    It is measured with float64 tiles of the features that ``passes`` has in float32. Gram matrices of
+    ``size`` outputs are held at a time; ``spare`` is as for :func:`widened`. For a smooth loss the gap is the
+    decrease that a Newton step predicts, from one pass. For a proximal loss it is the duality gap of the
+    anchors, from two passes. If that exceeds :data:`FLOAT32_GAP`, poor anchors may be the cause, and the gap
+    is measured from a minimum found in float64. None for explicit feature maps, whose random numbers are
+    drawn in float32.
+    """
+    tiles, outputs = passes.tiles, np.arange(passes.targets.shape[1])
+    if any(node.vectors is None for node in tiles.features.nodes):
+        return None
+    features, point = widened(tiles.features, point, tiles.source.shape[0], spare)
+    # Half the rows and threads: as many bytes as in float32.
+    engine = Engine(max(1, tiles.engine.n_threads // 2))
+    wide = FeatureTiles(features, tiles.source, max(1, tiles.chunk_rows // 2), engine)
+    rows = LossPasses(wide, passes.targets, passes.weights, passes.phases, "check", anchors=passes.anchors)
+    factored = factored_by(features.forest, newton.core, newton.alpha, engine)
+    newton = replace(newton, factored=factored, engine=engine, coarse=False)
+    # The bound of a loss of pieces would say how far float32 rounds f, not how far the minimum is.
+    step = replace(newton, max_iterations=0, coarse=True)
+    if not loss.separable:
+        return minimise_coupled(step, rows, point, outputs, loss, Softmax.bound, memory=1).gap
+    groups = [outputs[i : i + size] for i in range(0, len(outputs), size)]
+    if not isinstance(loss, Proximal):
+        return np.concatenate([step.minimise(rows, point.columns(g), g, loss).gap for g in groups])
+    # The duality gap, with duals that stay at their anchors.
+    fixed, floor = replace(loss, rho=FIXED), max(newton.floor, np.finfo(float).tiny)  # type: ignore[type-var]
+    losses, gaps = rows.anchor(point, outputs, fixed)
+    now = rows.evaluate(point, None, outputs, fixed, curvatures=0)
+    gaps = gaps + newton.unstationary(*newton.gradient(point, now.slope, now.slope_offset))
+    value = losses + 0.5 * newton.alpha * point.inner(point)
+    gap = gaps / np.maximum(value, floor)
+    if not gap.max(initial=0.0) <= max(newton.tol, FLOAT32_GAP):
+        minima = [newton.minimise(rows, point.columns(g), g, loss, sharpness=WARM) for g in groups]
+        least = np.concatenate([m.objective * (1.0 - m.gap) for m in minima])
+        gap = np.fmin(gap, (value - least) / np.maximum(value, floor))
+    return gap
 
-    def gap(
-        self, passes: LossPasses, loss: Loss, newton: Newton, point: NewtonPoint, size: int
-    ) -> Float64Array | None:
-        """Return the relative gap of the objective at ``point``, for each output (one of a coupled loss).
 
-        Gram matrices of ``size`` outputs are held at a time. For a smooth loss the gap is the decrease that a
-        Newton step predicts, from one pass in float64. For a proximal loss it is the duality gap of the
-        anchors, from two passes. If that exceeds :data:`FLOAT32_GAP`, poor anchors may be the cause, and the
-        gap is measured from a minimum found in float64. None for explicit feature maps, whose random numbers
-        are drawn in float32.
-        """
-        if any(node.vectors is None for node in self.features.nodes):
-            return None
-        features, point = self._precise(point, passes.tiles.source.shape[0])
-        tiles = passes.tiles
-        # Half the rows and threads: as many bytes as in float32.
-        engine = Engine(max(1, tiles.engine.n_threads // 2))
-        wide = FeatureTiles(features, tiles.source, max(1, tiles.chunk_rows // 2), engine)
-        rows = LossPasses(
-            wide, passes.targets, passes.weights, passes.phases, "check", anchors=passes.anchors
-        )
-        factored = factored_by(features.forest, self.core, newton.alpha, engine)
-        newton = replace(newton, factored=factored, engine=engine, coarse=False)
-        # The bound of a loss of pieces would say how far float32 rounds f, not how far the minimum is.
-        step = replace(newton, max_iterations=0, coarse=True)
-        outputs = np.arange(passes.targets.shape[1])
-        if not loss.separable:
-            return minimise_coupled(step, rows, point, outputs, loss, Softmax.bound, memory=1).gap
-        groups = [outputs[i : i + size] for i in range(0, len(outputs), size)]
-        if not isinstance(loss, Proximal):
-            return np.concatenate([step.minimise(rows, point.columns(g), g, loss).gap for g in groups])
-        gap, values = self._duality(rows, loss, newton, point)
-        if not gap.max(initial=0.0) <= max(newton.tol, FLOAT32_GAP):
-            minima = [newton.minimise(rows, point.columns(g), g, loss, sharpness=WARM) for g in groups]
-            least = np.concatenate([m.objective * (1.0 - m.gap) for m in minima])
-            floor = max(newton.floor, np.finfo(float).tiny)
-            gap = np.fmin(gap, (values - least) / np.maximum(values, floor))
-        return gap
+def widened(
+    features: FeatureMap, point: NewtonPoint, n_rows: int, spare: int
+) -> tuple[FeatureMap, NewtonPoint]:
+    """Return the features with float64 tiles, and the point in them.
 
-    def _duality(
-        self, rows: LossPasses, loss: Proximal, newton: Newton, point: NewtonPoint
-    ) -> tuple[Float64Array, Float64Array]:
-        """Return relative duality gaps and objectives."""
-        outputs = np.arange(rows.targets.shape[1])
-        fixed = replace(loss, rho=FIXED)  # type: ignore[type-var]
-        losses, gaps = rows.anchor(point, outputs, fixed)
-        now = rows.evaluate(point, None, outputs, fixed, curvatures=0)
-        gaps = gaps + newton.unstationary(*newton.gradient(point, now.slope, now.slope_offset))
-        value = losses + 0.5 * newton.alpha * point.inner(point)
-        return gaps / np.maximum(value, max(newton.floor, np.finfo(float).tiny)), value
-
-    def _precise(self, point: NewtonPoint, n_rows: int) -> tuple[FeatureMap, NewtonPoint]:
-        """Return the features with float64 tiles, and the point in them.
-
-        If all rows are landmarks the bases are whitened again in float64. This brings back directions of the
-        exact K that the float32 cutoff had left out.
-        """
-        features = self.features
-        basis, kernel = features.nodes[0], features.kernel
-        m = basis.landmarks.shape[0]
-        whole = len(features.nodes) == 1 and m >= n_rows and 8 * SQUARES * m * m <= self.spare
-        if whole and self.core is None:
-            new = build_basis(kernel, np.float64, basis.landmarks, m)
-            inner = new.columns(basis.landmarks) @ basis.folded(point.beta)
-            beta = new.matrix.T @ inner
-            return FeatureMap.lone(new, features.partition, kernel), NewtonPoint(beta, beta, point.offset)
-        # V and P stay in float32: each product with a tile takes a copy in float64, of one node at a time.
-        nodes = tuple(
-            replace(node, columns=kernel.against(node.landmarks, np.float64)) for node in features.nodes
-        )
-        return replace(features, nodes=nodes, dtype=np.dtype(np.float64)), point
+    If all rows are landmarks and ``spare`` bytes hold a second whitening, the bases are whitened again in
+    float64. This brings back directions of the exact K that the float32 cutoff had left out.
+    """
+    basis, kernel = features.nodes[0], features.kernel
+    m = basis.landmarks.shape[0]
+    if features.core is None and len(features.nodes) == 1 and m >= n_rows and 8 * SQUARES * m * m <= spare:
+        new = build_basis(kernel, np.float64, basis.landmarks, m)
+        inner = new.columns(basis.landmarks) @ basis.folded(point.beta)
+        beta = new.matrix.T @ inner
+        return FeatureMap.lone(new, features.partition, kernel), NewtonPoint(beta, beta, point.offset)
+    # V and P stay in float32: each product with a tile takes a copy in float64, of one node at a time.
+    nodes = tuple(
+        replace(node, columns=kernel.against(node.landmarks, np.float64)) for node in features.nodes
+    )
+    return replace(features, nodes=nodes, dtype=np.dtype(np.float64)), point

@@ -18,7 +18,7 @@ from gramian.compression.features import FeatureMap, Unit
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.estimator.targets import SlicedTargets
-from gramian.solvers.arrowhead import NodeSums
+from gramian.solvers.arrowhead import Forest, NodeSums
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import STEPS, Evaluation
 from gramian.solvers.newton_system import ActiveRows, Curvature, NewtonPoint
@@ -73,6 +73,27 @@ class FeatureTiles:
             if keeps:
                 self._kept[where.start] = stored
 
+    def values(self, point: NewtonPoint) -> Float64Array:
+        """Return f(x) + b of every row, shape (n, outputs)."""
+        out = np.empty((self.source.shape[0], len(point.offset)))
+        by_node = self.by_node(point.beta)
+        with closing(self.map(lambda _: lambda unit, F: self.products(unit, F, by_node))) as units:
+            for where, unit, f in units:
+                out[where.start + unit.rows] = f + point.offset
+        return out
+
+    def by_node(self, coefficients: Float64Array) -> list[FloatArray]:
+        """Return the coefficients of each node, in the type of the features."""
+        return np.split(narrowed(coefficients, self.features.dtype), self.features.offsets[1:])
+
+    def products(self, unit: Unit, F: FloatArray, by_node: list[FloatArray]) -> Float64Array:
+        """Return the products of a unit's features with the coefficients of their nodes."""
+        forest = self.features.forest
+        f = np.zeros((len(F), by_node[0].shape[1]), by_node[0].dtype)
+        for segment in unit.segments:
+            f[segment.rows] += F[segment.rows, forest.columns(segment.node)] @ by_node[segment.node]
+        return f.astype(np.float64)
+
 
 def _with_unit(work: Work[Result], stored: tuple[Unit, FloatArray]) -> tuple[Unit, Result]:
     return stored[0], work(*stored)
@@ -90,51 +111,34 @@ class _UnitTerms:
 
 
 class _OutputSums:
-    """Sums of one output, or the rows themselves while there are few."""
+    """Sums of one output, or the rows themselves while there are at most ``few``."""
 
-    def __init__(self, features: FeatureMap, few: int, dtype: np.dtype[Any]) -> None:
-        self._forest, self._few, self._dtype = features.forest, few, dtype
-        self._levels = len(features.leaf_levels)
-        self._sums: list[NodeSums] | None = None
+    def __init__(self, forest: Forest, few: int, dtype: np.dtype[Any]) -> None:
+        self._forest, self._few, self._dtype = forest, few, dtype
         self._rows: list[tuple[FloatArray, IntArray, FloatArray]] = []
+        self.sums: list[NodeSums] = [] if few else NodeSums.zeros_of(forest, 1)
         self.count = 0
         self.mass = 0.0
-
-    def add(self, node: int, gram: FloatArray, cross: FloatArray, ones: FloatArray) -> None:
-        total = self._formed()[node]
-        total.gram += gram
-        total.cross += cross
-        total.rhs[:, 0] += ones
 
     def add_rows(self, path: FloatArray, nodes: IntArray, root: FloatArray) -> None:
         self._rows.append((path, nodes, root))
         if sum(len(r[2]) for r in self._rows) > self._few:
-            self._flush()
-
-    def _formed(self) -> list[NodeSums]:
-        if self._sums is None:
-            self._sums = NodeSums.zeros_of(self._forest, 1)
-        return self._sums
+            self.sums = self.sums or NodeSums.zeros_of(self._forest, 1)
+            self._active().add_to(self.sums)
+            self._rows = []
 
     def _active(self) -> ActiveRows:
-        if not self._rows:
-            nothing = np.zeros((0, 0), self._dtype)
-            return ActiveRows(self._forest, nothing, np.zeros((self._levels, 0), np.intp), np.zeros(0))
         path = np.concatenate([r[0] for r in self._rows], dtype=self._dtype)
         nodes = np.concatenate([r[1] for r in self._rows], axis=1)
         root = np.concatenate([r[2] for r in self._rows]).astype(np.float64)
         return ActiveRows(self._forest, path, nodes, root)
 
-    def _flush(self) -> None:
-        self._active().add_to(self._formed())
-        self._rows = []
-
     def curvature(self) -> Curvature:
-        if self._few and self._sums is None:
+        if not self.sums:
             return Curvature([], self.mass, self._active())
         if self._rows:
-            self._flush()
-        return Curvature(self._formed(), self.mass)
+            self._active().add_to(self.sums)
+        return Curvature(self.sums, self.mass)
 
 
 def few_rows(features: FeatureMap) -> int:
@@ -167,7 +171,7 @@ class LossPasses:
 
     tiles: FeatureTiles
     targets: SlicedTargets
-    weights: Array | None
+    weights: Array
     phases: Phases = silent  #: told of each pass and its rows
     name: str = "pass"  #: what the passes are called there
     #: Anchors of a proximal loss, one for each row and output; empty until first set.
@@ -182,14 +186,14 @@ class LossPasses:
             self.anchors.append(np.full(self.targets.shape, loss.first_anchor))
         anchors = self.anchors[0]
         losses, gaps = np.zeros(len(outputs)), np.zeros(len(outputs))
-        by_node = self._by_node(point.beta)
+        by_node = self.tiles.by_node(point.beta)
 
         def begin(where: slice) -> Work[tuple[Float64Array, Float64Array]]:
-            y, w = self.targets[where][:, outputs], self._weights(where)
+            y, w = self.targets[where][:, outputs], self.weights[where]
 
             def work(unit: Unit, F: FloatArray) -> tuple[Float64Array, Float64Array]:
                 rows, own, mass = np.ix_(where.start + unit.rows, outputs), y[unit.rows], w[unit.rows]
-                f = self._values(unit, F, by_node) + point.offset
+                f = self.tiles.products(unit, F, by_node) + point.offset
                 anchors[rows] = dual = loss.dual(own, f, anchors[rows])
                 return mass @ loss.gap(own, f, dual), mass @ loss.gap(own, f, np.zeros_like(dual))
 
@@ -200,9 +204,6 @@ class LossPasses:
                 gaps += gap
                 losses += value
         return losses, gaps
-
-    def _weights(self, where: slice) -> Array:
-        return np.ones(where.stop - where.start) if self.weights is None else self.weights[where]
 
     def evaluate(
         self, start: NewtonPoint, step: NewtonPoint | None, outputs: Array, loss: Loss, *, curvatures: int
@@ -215,20 +216,20 @@ class LossPasses:
         fews = [few if self.active.get(int(j), few + 1) <= few else 0 for j in outputs[:curvatures]]
         # Narrow parabolas weight rows by 1/ρ, which amplifies their rounding errors.
         precise = np.dtype(np.float64) if isinstance(loss, Proximal) else self.tiles.features.dtype
-        sums = [_OutputSums(self.tiles.features, limit, precise) for limit in fews]
+        sums = [_OutputSums(forest, limit, precise) for limit in fews]
         coefficients = start.beta if step is None else np.hstack([start.beta, step.beta])
         offsets = self.tiles.features.offsets
-        by_node = self._by_node(coefficients)
+        by_node = self.tiles.by_node(coefficients)
         shift = start.offset if step is None else np.concatenate([start.offset, step.offset])
         whole = len(outputs) == self.targets.shape[1]
         progress = self.phases(f"{self.name} {next(self.numbers)}", self.tiles.source.shape[0])
 
         def begin(where: slice) -> Work[_UnitTerms]:
             y = self.targets[where] if whole else self.targets[where][:, outputs]
-            w, first = self._weights(where), where.start
+            w, first = self.weights[where], where.start
 
             def work(unit: Unit, F: FloatArray) -> _UnitTerms:
-                f = self._values(unit, F, by_node) + shift
+                f = self.tiles.products(unit, F, by_node) + shift
                 anchor = self.anchors[0][np.ix_(first + unit.rows, outputs)] if self.anchors else None
                 return self._terms(unit, F, f, y[unit.rows], w[unit.rows], loss, anchor, fews)
 
@@ -244,33 +245,16 @@ class LossPasses:
                 for node, own in part.slopes:
                     slope[offsets[node] : offsets[node] + len(own)] += own
                 for output, node, gram, cross, ones in part.grams:
-                    sums[output].add(node, gram, cross, ones)
+                    formed = sums[output].sums[node]
+                    formed.gram += gram
+                    formed.cross += cross
+                    formed.rhs[:, 0] += ones
                 for output, active, nodes, root in part.rows:
                     sums[output].add_rows(active, nodes, root)
                 progress(len(unit.rows))
         self.active.update({int(j): total.count for j, total in zip(outputs, sums)})
         found = self.tiles.engine.map(_OutputSums.curvature, sums)
         return Evaluation(losses, slope, slope_offset, found)
-
-    def decisions(self, point: NewtonPoint) -> Float64Array:
-        """Return f(x) + b of every row, shape (n, outputs)."""
-        out = np.empty((self.tiles.source.shape[0], len(point.offset)))
-        by_node = self._by_node(point.beta)
-        with closing(self.tiles.map(lambda _: lambda unit, F: self._values(unit, F, by_node))) as units:
-            for where, unit, f in units:
-                out[where.start + unit.rows] = f + point.offset
-        return out
-
-    def _by_node(self, coefficients: Float64Array) -> list[FloatArray]:
-        features = self.tiles.features
-        return np.split(narrowed(coefficients, features.dtype), features.offsets[1:])
-
-    def _values(self, unit: Unit, F: FloatArray, by_node: list[FloatArray]) -> Float64Array:
-        forest = self.tiles.features.forest
-        f = np.zeros((len(F), by_node[0].shape[1]), by_node[0].dtype)
-        for segment in unit.segments:
-            f[segment.rows] += F[segment.rows, forest.columns(segment.node)] @ by_node[segment.node]
-        return f.astype(np.float64)
 
     def _terms(
         self,

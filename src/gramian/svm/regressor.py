@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from gramian._checks import one_of
+from gramian._phases import Phases, silent
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, RowsLike
 from gramian.compression.plan import Plan
@@ -25,11 +26,12 @@ from gramian.estimator.mixins import Regressor
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError, user_level
 from gramian.ridge.model import TRAINED, KernelModel
-from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
+from gramian.solvers.losses import EpsilonInsensitive, SquaredEpsilonInsensitive
 from gramian.svm.choosing import CHOSEN, fit_newton
-from gramian.svm.newton import NewtonParameters, Problem, newton_evidence, plan_newton
+from gramian.svm.newton import NewtonParameters, newton_evidence, plan_newton
 
-LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
+#: Losses by name.
+LOSSES = {"epsilon_insensitive": EpsilonInsensitive, "squared_epsilon_insensitive": SquaredEpsilonInsensitive}
 
 
 @dataclass(eq=False, repr=False)
@@ -122,25 +124,18 @@ class KernelSVR(Regressor, KernelEstimator):
                 flat = column_or_1d(rows.targets.values, warn=True)
                 rows = replace(rows, targets=NumberTargets(flat, rows.n))
             self._flat = rows.targets.flat
-            problem = self._problem()
+            parameters = self._parameters(phases)
             _warn_if_within(rows, float(self.epsilon), bool(self.fit_intercept))
-            self._keep(fit_newton(rows, NewtonParameters.of(self, phases), problem).state())
+            self._keep(fit_newton(rows, parameters).state())
             return self
 
-    def _problem(self) -> Problem:
+    def _parameters(self, phases: Phases = silent) -> NewtonParameters:
         epsilon = self.epsilon
         real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
         if not real or not 0 <= float(epsilon) < float("inf"):
             raise InputError(f"epsilon={epsilon!r} must be a finite number of at least 0.")
-        squared = one_of("loss", self.loss, LOSSES) == LOSSES[1]
-
-        def loss(_: int, spread: float) -> Loss:
-            if squared:
-                return SquaredEpsilonInsensitive(float(epsilon))
-            # The first parabolas are as wide as the targets, so the first step is nearly a ridge regression.
-            return EpsilonInsensitive(float(epsilon), 2.0 * spread)
-
-        return Problem(loss, judged=_squares, numbers=True)
+        loss = LOSSES[one_of("loss", self.loss, tuple(LOSSES))](float(epsilon))
+        return NewtonParameters.of(self, loss, phases=phases)
 
     def _values(self, X: RowsLike) -> Float64Array:
         return KernelModel.of(self).finite(self._rows(X, reset=False), Engine(self.n_jobs))
@@ -152,8 +147,7 @@ class KernelSVR(Regressor, KernelEstimator):
 
     def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the outputs)."""
-        problem = self._problem()
-        return self._plan_fit(X, y, lambda *rows: plan_newton(NewtonParameters.of(self), problem, *rows))
+        return self._plan_fit(X, y, lambda *rows: plan_newton(self._parameters(), *rows))
 
     feature_importances_ = feature_importances_
     _evidence = newton_evidence
@@ -179,8 +173,3 @@ def _warn_if_within(rows: LabelledRows[NumberTargets], epsilon: float, intercept
             UserWarning,
             stacklevel=user_level(),
         )
-
-
-def _squares(targets: Float64Array, values: Float64Array) -> Float64Array:
-    """Return the squared error of each row, summed over outputs."""
-    return np.asarray(np.square(targets - values).sum(axis=1))
