@@ -18,17 +18,14 @@ from gramian._budget import format_bytes
 from gramian._numerics import rank_cutoff
 from gramian._random import children
 from gramian._typing import Float64Array, IntArray, Rows
-from gramian.approximations.block_basis_search import BlockSearch
+from gramian.approximations.block_basis_search import BlockSearch, Spectra
 from gramian.compression.basis import Basis
-from gramian.compression.block_spectra import Spectra
 from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
 from gramian.compression.column_sampling import BlockRow, draw, important_rows, sample_columns
+from gramian.compression.cores import Strip, join_blocks, ridge_inverse
 from gramian.compression.features import FeatureMap, forest_of
-from gramian.compression.projection_core import Strip, join_blocks
 from gramian.compression.randomized_svd import randomized_svd
-from gramian.compression.rank_sharing import DEFAULT_RANK, Size, asked_size
-from gramian.compression.recompression import block_counts
-from gramian.compression.sampled_core import ridge_inverse
+from gramian.compression.recompression import DEFAULT_RANK, Size, asked_size, block_counts
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError

@@ -14,114 +14,21 @@ from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
 from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
+from gramian.compression.cores import projection_core, sampled_core
 from gramian.compression.features import FeatureMap
-from gramian.compression.projection_core import projection_core
-from gramian.compression.rank_sharing import Size
-from gramian.compression.recompression import LEFT_OVER, LEFT_OVER_AFTER, recompress_core, recompression_bytes
-from gramian.compression.sampled_core import sampled_core
+from gramian.compression.recompression import (
+    LEFT_OVER,
+    LEFT_OVER_AFTER,
+    Size,
+    recompress_core,
+    recompression_bytes,
+)
 from gramian.data.source import RowSource
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import Landmarks, select_landmarks
-
-
-@approximation
-class MEKA(Approximation):
-    r"""Memory-efficient kernel approximation: K̃ = W C Wᵀ with a block-diagonal basis W.
-
-    Block s has landmarks Z_s and features w_s(x) = V_sᵀ k(Z_s, x), where V_s whitens K(Z_s, Z_s). The core C
-    couples the blocks. This needs n·rank + (rank·n_blocks)² numbers for the n × n matrix.
-
-    Parameters
-    ----------
-    kernel : str, Kernel or callable, default="rbf"
-        scikit-learn's name with ``gamma``, ``degree``, ``coef0``; a kernel of gramian's; or f(X, Z) → (n, m).
-        With "precomputed" X is K(X, X), an array, memmap or CSR matrix of which only the needed blocks are
-        read, and for new rows K(X_new, X). A precomputed kernel has no points: landmarks are picked rows
-        ("rpcholesky", "uniform", or given row numbers of shape (m, 1)), and blocks need
-        ``partition="kernel"``.
-    gamma : float, "scale" or None
-        For a kernel given by its name, as in scikit-learn; None is 1/n_features, "scale"
-        1/(n_features · X.var()).
-    degree : int
-        For "poly".
-    coef0 : float
-        For "poly", at least 0.
-    kernel_params : dict, optional
-        Arguments of a callable kernel; p and q of "powered_exponential".
-    rank, n_blocks : int
-        Rank of each block's basis (k in the paper), and number of k-means blocks (c).
-    core : {"projection", "sampled", "literal", "recompressed"}
-        "projection" is C_st = V_sᵀ K(Z_s, Z_t) V_t, positive semi-definite for any data. "sampled" is the
-        paper's least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks,
-        regularised. "literal" is the same without a ridge, as in the paper: with ``landmarks="uniform"`` it
-        is the published algorithm, and can blow up, with a warning. "recompressed" is the projection core on
-        all landmarks, reduced to the numbers that ``rank`` and ``n_blocks`` stand for, as in
-        :class:`BlockBasis`: the most accurate, at 2 to 12 times the time.
-    core_oversampling : float
-        For "sampled" and "literal", ρ in the paper: rows per rank for each pair of blocks, beyond the first.
-    oversampling : float, optional
-        Landmarks per rank in a block; None is 3, and 6 for the recompressed core.
-    epsilon : float
-        Core blocks with k(m_s, m_t) ≤ epsilon are dropped, where m_s is the mean of block s; 0 keeps all.
-    rank_rule : {"equal", "singular"}
-        "equal" gives each block the same rank; "singular" keeps the rank·n_blocks largest eigenvalues over
-        all blocks.
-    landmarks : str, array (m, d), or list with one array for each block
-        A rule by name (:func:`gramian.landmarks.rules.select_landmarks`), or points.
-    partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
-        How rows are clustered (:func:`gramian.landmarks.partition.fit_partition`).
-    memory_budget : int or str
-        Bound on working memory while the bases and the core are built.
-    tile_dtype : {"auto", "float32", "float64"}
-        Precision of kernel tiles; "auto" takes float64 up to 3,000 rows, and float32 above.
-    random_state : int, Generator or RandomState, optional
-        Seed of all random choices, as in scikit-learn.
-    n_jobs : int, optional
-        Threads; None uses all cores, -1 too. Results do not depend on it.
-    verbose : int, default=0
-        1 shows the phase of the fit ("bases", "operator"), the rows done and the seconds left. An estimator
-        that is given this approximation shows its own bar, and only if its own ``verbose`` says so.
-
-    Attributes
-    ----------
-    operator_ : BlockOperator
-        K̃ on the training rows: ``shape, @, diagonal(), trace(), solve, logdet, eigvalsh, to_dense``.
-    nbytes_, rank_, plan_, kernel_ : compressed size, total rank, plan and kernel.
-
-    Raises ``InputError`` (a ``ValueError``) for unusable input and ``BudgetError`` for a budget that is
-    too small, and ``NumericalError`` for a literal core whose least squares are singular. Inaccurate if the
-    blocks' spectra are flat: check ``relative_error``.
-
-    Source: Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation", Algorithm 1; the projection core
-    is gramian's.
-
-    Examples
-    --------
-    >>> import numpy as np, gramian as gm
-    >>> X = np.random.default_rng(0).random((500, 3))
-    >>> a = gm.MEKA(gamma=2.0, rank=40, n_blocks=4, random_state=0).fit(X)
-    >>> a.operator_.shape, a.transform(X[:5]).shape, bool(a.relative_error(X) < 0.01)
-    ((500, 500), (5, 160), True)
-    """
-
-    rank: int = 128
-    n_blocks: int = 10
-    core: str = "projection"
-    oversampling: float | None = None
-    core_oversampling: float = 2.0
-    epsilon: float = 0.0
-    rank_rule: str = "equal"
-    landmarks: Any = "kmeans"
-    partition: str = "kmeans"
-
-    def builder(self) -> MEKABuilder:
-        one_of("core", self.core, ("projection", "sampled", "literal", "recompressed"))
-        if self.oversampling is not None:
-            return self._sizes(MEKABuilder)
-        return self._sizes(MEKABuilder, oversampling=6.0 if self.core == "recompressed" else 3.0)
 
 
 @dataclass(frozen=True)
@@ -265,6 +172,105 @@ class MEKABuilder(Builder):
         keep = kernel(means, dtype=np.float64, n_jobs=1) > self.epsilon
         np.fill_diagonal(keep, True)
         return keep
+
+
+@approximation
+class MEKA(Approximation):
+    r"""Memory-efficient kernel approximation: K̃ = W C Wᵀ with a block-diagonal basis W.
+
+    Block s has landmarks Z_s and features w_s(x) = V_sᵀ k(Z_s, x), where V_s whitens K(Z_s, Z_s). The core C
+    couples the blocks. This needs n·rank + (rank·n_blocks)² numbers for the n × n matrix.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="rbf"
+        scikit-learn's name with ``gamma``, ``degree``, ``coef0``; a kernel of gramian's; or f(X, Z) → (n, m).
+        With "precomputed" X is K(X, X), an array, memmap or CSR matrix of which only the needed blocks are
+        read, and for new rows K(X_new, X). A precomputed kernel has no points: landmarks are picked rows
+        ("rpcholesky", "uniform", or given row numbers of shape (m, 1)), and blocks need
+        ``partition="kernel"``.
+    gamma : float, "scale" or None
+        For a kernel given by its name, as in scikit-learn; None is 1/n_features, "scale"
+        1/(n_features · X.var()).
+    degree : int
+        For "poly".
+    coef0 : float
+        For "poly", at least 0.
+    kernel_params : dict, optional
+        Arguments of a callable kernel; p and q of "powered_exponential".
+    rank, n_blocks : int
+        Rank of each block's basis (k in the paper), and number of k-means blocks (c).
+    core : {"projection", "sampled", "literal", "recompressed"}
+        "projection" is C_st = V_sᵀ K(Z_s, Z_t) V_t, positive semi-definite for any data. "sampled" is the
+        paper's least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks,
+        regularised. "literal" is the same without a ridge, as in the paper: with ``landmarks="uniform"`` it
+        is the published algorithm, and can blow up, with a warning. "recompressed" is the projection core on
+        all landmarks, reduced to the numbers that ``rank`` and ``n_blocks`` stand for, as in
+        :class:`BlockBasis`: the most accurate, at 2 to 12 times the time.
+    core_oversampling : float
+        For "sampled" and "literal", ρ in the paper: rows per rank for each pair of blocks, beyond the first.
+    oversampling : float, optional
+        Landmarks per rank in a block; None is 3, and 6 for the recompressed core.
+    epsilon : float
+        Core blocks with k(m_s, m_t) ≤ epsilon are dropped, where m_s is the mean of block s; 0 keeps all.
+    rank_rule : {"equal", "singular"}
+        "equal" gives each block the same rank; "singular" keeps the rank·n_blocks largest eigenvalues over
+        all blocks.
+    landmarks : str, array (m, d), or list with one array for each block
+        A rule by name (:func:`gramian.landmarks.rules.select_landmarks`), or points.
+    partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
+        How rows are clustered (:func:`gramian.landmarks.partition.fit_partition`).
+    memory_budget : int or str
+        Bound on working memory while the bases and the core are built.
+    tile_dtype : {"auto", "float32", "float64"}
+        Precision of kernel tiles; "auto" takes float64 up to 3,000 rows, and float32 above.
+    random_state : int, Generator or RandomState, optional
+        Seed of all random choices, as in scikit-learn.
+    n_jobs : int, optional
+        Threads; None uses all cores, -1 too. Results do not depend on it.
+    verbose : int, default=0
+        1 shows the phase of the fit ("bases", "operator"), the rows done and the seconds left. An estimator
+        that is given this approximation shows its own bar, and only if its own ``verbose`` says so.
+
+    Attributes
+    ----------
+    operator_ : BlockOperator
+        K̃ on the training rows: ``shape, @, diagonal(), trace(), solve, logdet, eigvalsh, to_dense``.
+    nbytes_, rank_, plan_, kernel_ : compressed size, total rank, plan and kernel.
+
+    Raises ``InputError`` (a ``ValueError``) for unusable input and ``BudgetError`` for a budget that is
+    too small, and ``NumericalError`` for a literal core whose least squares are singular. Inaccurate if the
+    blocks' spectra are flat: check ``relative_error``.
+
+    Source: Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation", Algorithm 1; the projection core
+    is gramian's.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((500, 3))
+    >>> a = gm.MEKA(gamma=2.0, rank=40, n_blocks=4, random_state=0).fit(X)
+    >>> a.operator_.shape, a.transform(X[:5]).shape, bool(a.relative_error(X) < 0.01)
+    ((500, 500), (5, 160), True)
+    """
+
+    builders = (MEKABuilder,)
+
+    rank: int = 128
+    n_blocks: int = 10
+    core: str = "projection"
+    oversampling: float | None = None
+    core_oversampling: float = 2.0
+    epsilon: float = 0.0
+    rank_rule: str = "equal"
+    landmarks: Any = "kmeans"
+    partition: str = "kmeans"
+
+    def builder(self) -> MEKABuilder:
+        one_of("core", self.core, ("projection", "sampled", "literal", "recompressed"))
+        if self.oversampling is not None:
+            return self._sizes(MEKABuilder)
+        return self._sizes(MEKABuilder, oversampling=6.0 if self.core == "recompressed" else 3.0)
 
 
 def share_ranks(bases: list[Basis], counts: Float64Array, total: int) -> list[Basis]:

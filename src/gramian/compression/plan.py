@@ -14,7 +14,6 @@ from gramian._typing import Array
 from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import Workload, phase_bytes, phase_seconds
 from gramian.compression.features import UNIT_ROWS, FeatureMap
-from gramian.compression.rank_sharing import at_most_rows
 from gramian.data.source import RowSource
 from gramian.engine import Engine, Run
 from gramian.exceptions import BudgetError, user_level
@@ -275,3 +274,15 @@ def warn_of_ranks(builder: Builder, n_rows: int) -> None:
         asked = getattr(builder, size.name)
         if size.name in ("rank", "root_rank") and asked not in (None, size.default):
             at_most_rows(size.name, asked, n_rows)
+
+
+def at_most_rows(name: str, asked: int, n_rows: int) -> int:
+    """Return a rank, reduced to the number of rows with a warning if it is larger."""
+    if asked > n_rows:
+        warnings.warn(
+            f"{name}={asked} is larger than n_samples = {n_rows}: no matrix of {n_rows} rows has a higher "
+            f"rank than {n_rows}, which is used instead. Give {name} <= {n_rows}.",
+            UserWarning,
+            stacklevel=user_level(),
+        )
+    return min(asked, n_rows)
