@@ -73,8 +73,9 @@ class KALSBuilder(Builder):
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Return the start of the iteration, a Nyström basis of the rank."""
+        count = self.rank if isinstance(self.landmarks, str) else len(self.landmarks)
         points = select_landmarks(
-            sample, self._start, self.landmarks, settings.rng, settings.engine, kernel=settings.kernel
+            sample, count, self.landmarks, settings.rng, settings.engine, kernel=settings.kernel
         )
         return FeatureMap.lone(settings.basis(points, self.rank), partition, settings.kernel)
 
@@ -89,7 +90,7 @@ class KALSBuilder(Builder):
         start = self.assemble(rows, partition, replace(settings, rng=starting))
         engine = settings.engine
         U = dense_features(start, source, chunk_rows=settings.chunk_rows, engine=engine).astype(np.float64)
-        entries = self._entries(source, rows, numbers, settings.kernel, choosing, drawing, engine)
+        entries = self._entries(source, rows, numbers, settings, choosing, drawing)
         for _ in range(self.n_iter):
             U += half_step(entries, U, engine, settings.progress)
             U *= 0.5
@@ -101,22 +102,17 @@ class KALSBuilder(Builder):
         root = Basis.of_columns(points, vectors, settings.kernel, settings.dtype, values)
         return FeatureMap.lone(root, partition, settings.kernel)
 
-    @property
-    def _start(self) -> int:
-        return self.rank if isinstance(self.landmarks, str) else len(self.landmarks)
-
     def _entries(
         self,
         source: RowSource,
         rows: Rows,
         numbers: Array,
-        kernel: Kernel,
+        settings: BuildSettings,
         choosing: np.random.Generator,
         drawing: np.random.Generator,
-        engine: Engine,
     ) -> Entries:
         assert self.per_row is not None
-        n = source.shape[0]
+        n, kernel = source.shape[0], settings.kernel
         if self.per_row >= n:
             chosen = np.arange(n)
         else:
@@ -125,7 +121,8 @@ class KALSBuilder(Builder):
             if len(looked) > rows_seen(self.columns, count):
                 looked = np.sort(choosing.choice(len(looked), rows_seen(self.columns, count), replace=False))
             count = min(count, len(looked))
-            picked = pick_rows(rows[looked], count, self.columns, kernel, choosing, n_jobs=engine.n_threads)
+            threads = settings.engine.n_threads
+            picked = pick_rows(rows[looked], count, self.columns, kernel, choosing, n_jobs=threads)
             chosen = np.sort(numbers[looked[picked]])
         return Entries(
             source,

@@ -75,17 +75,18 @@ class MEKABuilder(Builder):
         """Choose landmarks in each block, whiten the kernel on them and couple the blocks."""
         members = block_members(partition.route(sample, settings.engine), partition.n_blocks)
         streams = children(settings.rng, partition.n_blocks)
-        points = self._given(sample, partition)
+        rule = self.landmarks
+        points = [] if isinstance(rule, str) else self._given(sample, partition)
         recompressed = self.core == "recompressed"
         whole = recompressed or self.rank_rule == "singular"
         cap = self.bounds.landmarks if whole else self.rank
 
         def build(s: int) -> Basis:
-            if points is None:
+            if isinstance(rule, str):
                 local = select_landmarks(
                     sample[members[s]],
                     self.bounds.landmarks,
-                    self._rule,
+                    rule,
                     streams[s],
                     kernel=settings.kernel,
                     tol=LEFT_OVER if recompressed else 0.0,
@@ -102,7 +103,7 @@ class MEKABuilder(Builder):
         if self.rank_rule == "singular":
             counts = np.asarray([len(m) for m in members], np.float64)
             bases = share_ranks(bases, counts, self.rank * partition.n_blocks)
-        keep = self._kept_pairs(settings.kernel, sample, members)
+        keep = self._kept_pairs(settings.kernel, sample, members) if self.epsilon > 0 else None
         if self.core == "projection":
             core = projection_core(settings.kernel, bases, keep, settings.engine)
         else:
@@ -133,14 +134,8 @@ class MEKABuilder(Builder):
             return 0
         return recompression_bytes(self.n_blocks, min(self.bounds.landmarks, n_rows))
 
-    @property
-    def _rule(self) -> Landmarks:
-        return self.landmarks  # type: ignore[return-value]
-
-    def _given(self, sample: Rows, partition: Partition) -> list[Array] | None:
+    def _given(self, sample: Rows, partition: Partition) -> list[Array]:
         """Return the user's points per block: a list unchanged, one array split by routing its rows."""
-        if isinstance(self.landmarks, str):
-            return None
         if isinstance(self.landmarks, np.ndarray):
             points = np.asarray(select_landmarks(sample, 0, self.landmarks, np.random.default_rng(0)))
             labels = partition.route(points)
@@ -153,9 +148,7 @@ class MEKABuilder(Builder):
         unused = np.random.default_rng(0)
         return [np.asarray(select_landmarks(sample, 0, p, unused)) for p in self.landmarks]
 
-    def _kept_pairs(self, kernel: Kernel, sample: Rows, members: list[IntArray]) -> Array | None:
-        if self.epsilon <= 0:
-            return None
+    def _kept_pairs(self, kernel: Kernel, sample: Rows, members: list[IntArray]) -> Array:
         if isinstance(kernel, Precomputed):
             raise InputError(
                 f"epsilon={self.epsilon:g} compares means of blocks, which a precomputed kernel does not "

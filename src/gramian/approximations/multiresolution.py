@@ -97,15 +97,10 @@ class MultiResolutionBuilder(Builder):
     def block_basis(self, rows: Rows, settings: BuildSettings, *above: Basis) -> Basis:
         """Choose a block's landmarks among its rows and whiten the residual kernel on them."""
         kernel, dtype = settings.kernel, settings.dtype
-        local = select_landmarks(
-            rows, self.bounds.landmarks, self._local, settings.rng, kernel=kernel, dtype=dtype
-        )
-        return settings.basis(settings.floats(local), self.rank, *above)
-
-    @property
-    def _local(self) -> Landmarks:
         # Given points are for the root; a block chooses landmarks from its own rows.
-        return self.landmarks if isinstance(self.landmarks, str) else "kmeans"
+        rule = self.landmarks if isinstance(self.landmarks, str) else "kmeans"
+        local = select_landmarks(rows, self.bounds.landmarks, rule, settings.rng, kernel=kernel, dtype=dtype)
+        return settings.basis(settings.floats(local), self.rank, *above)
 
 
 @approximation

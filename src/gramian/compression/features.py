@@ -219,12 +219,13 @@ class FeatureMap:
         """
         for where, rows in row_blocks(source, chunk_rows):
 
-            def numbered(unit: Unit, X: Rows, F: FloatArray, start: int = where.start) -> Result:
-                return work(start + unit.rows, unit, X, F)
+            def task(unit: Unit, start: int = where.start, rows: Rows = rows) -> Result:
+                X = rows[unit.rows]
+                return work(start + unit.rows, unit, X, self.unit_features(X, unit))
 
-            with self.map_units(rows, numbered, engine) as found:
-                for _, result in found:
-                    yield result
+            labels = self.partition.route(rows, engine)
+            with engine.results(task, units_by_leaf(labels, self.leaf_levels)) as found:
+                yield from found
 
     def leaf_blocks(
         self, source: RowSource, *, chunk_rows: int, engine: Engine

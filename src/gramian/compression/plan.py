@@ -178,10 +178,12 @@ def make_plan(
 
     need = max(sized(NOMINAL_THREADS, MIN_CHUNK_ROWS, _least_sample(builder, work)).values())
     if need > memory_budget:
+        smaller = {AS_ASKED: f", or {builder.remedy} (approximation='auto' does)"}
+        smaller[EXACT] = ", or use approximation='auto'"
         raise BudgetError(
             f"memory_budget={format_bytes(memory_budget)} is too small for {_sizes(builder)} on "
             f"{work.n_features} features: at least {format_bytes(1.01 * need)} is needed. Raise "
-            f"the budget{_smaller(builder, reason)}.",
+            f"the budget{smaller.get(reason, '')}.",
             need,
         )
     chunk = min(MAX_CHUNK_ROWS, max(MIN_CHUNK_ROWS, work.n_rows))
@@ -222,12 +224,6 @@ def later_bytes(builder: Builder, work: Workload, plan: Plan) -> dict[str, int]:
     item = np.dtype(plan.dtype).itemsize
     everything = phase_bytes(builder, work, item, plan.n_threads, plan.chunk_rows, plan.sample_rows)
     return {phase: everything[phase] for phase in ("sums", "solve", "fold")}
-
-
-def _smaller(builder: Builder, reason: str) -> str:
-    if reason == AS_ASKED:
-        return f", or {builder.remedy} (approximation='auto' does)"
-    return ", or use approximation='auto'" if reason == EXACT else ""
 
 
 def _sizes(builder: Builder) -> str:
