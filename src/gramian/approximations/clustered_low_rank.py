@@ -162,21 +162,25 @@ def clustered_low_rank(
     offsets = np.concatenate([[0], np.cumsum(ranks)])
     core = np.zeros((offsets[-1], offsets[-1]))
     for s, mine in enumerate(members):
-        half = bases[s].T @ A[mine] if not sp.issparse(A) else np.asarray((A[mine].T @ bases[s]).T)
+        half = bases[s].T @ A[mine] if not _is_sparse(A) else np.asarray((A[mine].T @ bases[s]).T)
         for t, theirs in enumerate(members):
             core[offsets[s] : offsets[s + 1], offsets[t] : offsets[t + 1]] = half[:, theirs] @ bases[t]
     return BlockOperator.from_parts(n, rows=members, W=bases, core=CoupledCore(0.5 * (core + core.T), ranks))
 
 
+def _is_sparse(matrix: Any) -> bool:
+    return bool(sp.issparse(matrix))
+
+
 def _symmetric(matrix: Any) -> Any:
-    A: Any = sp.csr_array(matrix, dtype=np.float64) if sp.issparse(matrix) else np.asarray(matrix)
+    A: Any = sp.csr_array(matrix, dtype=np.float64) if _is_sparse(matrix) else np.asarray(matrix)
     if A.ndim != 2 or A.shape[0] != A.shape[1] or A.dtype.kind not in "fiub" or not A.shape[0]:
         raise InputError(
             f"the matrix has shape {A.shape} and dtype {A.dtype}; expected a square one of real numbers. "
             "Pass shape (n, n)."
         )
     A = A.astype(np.float64)
-    values = A.data if sp.issparse(A) else A
+    values = A.data if _is_sparse(A) else A
     if not np.isfinite(values).all():
         raise InputError("the matrix holds NaN or infinite entries. Remove or impute them.")
     scale, apart = float(np.abs(values).max(initial=0.0)), float(abs(A - A.T).max())
@@ -191,10 +195,10 @@ def _symmetric(matrix: Any) -> Any:
 def _eigenvectors(block: Any, rank: int, rng: np.random.Generator) -> Float64Array:
     n = block.shape[0]
     rank = min(rank, n)
-    if sp.issparse(block) and 2 * rank < n and block.count_nonzero():
+    if _is_sparse(block) and 2 * rank < n and block.count_nonzero():
         _, vectors = sla.eigsh(block, rank, which="LM", v0=rng.standard_normal(n))
         return np.asarray(vectors, np.float64)
-    values, vectors = la.eigh(block.toarray() if sp.issparse(block) else block, check_finite=False)
+    values, vectors = la.eigh(block.toarray() if _is_sparse(block) else block, check_finite=False)
     largest = np.sort(np.argsort(-np.abs(values), kind="stable")[:rank])
     return np.asarray(vectors[:, largest], np.float64)
 
@@ -209,13 +213,13 @@ def _spectral_labels(A: Any, n_blocks: int, rng: np.random.Generator) -> IntArra
     scale = 1.0 / np.sqrt(np.where(degree > 0, degree, 1.0))
     normal = (
         sp.diags_array(scale) @ size @ sp.diags_array(scale)
-        if sp.issparse(A)
+        if _is_sparse(A)
         else scale[:, None] * size * scale
     )
     if 2 * n_blocks < n and degree.any():
         _, vectors = sla.eigsh(normal, n_blocks, which="LA", v0=rng.standard_normal(n))
     else:
-        vectors = la.eigh(normal.toarray() if sp.issparse(normal) else normal)[1][:, -n_blocks:]
+        vectors = la.eigh(normal.toarray() if _is_sparse(normal) else normal)[1][:, -n_blocks:]
     lengths = np.sqrt(np.square(vectors).sum(axis=1))
     points = vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
     return fit_partition(points, n_blocks, rng=rng).route(points)
