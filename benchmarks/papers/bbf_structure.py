@@ -10,8 +10,8 @@ from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
+from gramian.approximations.block_basis_sampled import BlockRow, sample_columns
 from gramian.compression.builder import block_members
-from gramian.compression.column_sampling import BlockRow, sample_columns
 from gramian.compression.randomized_svd import randomized_svd
 from gramian.compression.recompression import Size
 from gramian.landmarks.partition import fit_partition
