@@ -107,18 +107,14 @@ class MEKABuilder(Builder):
         if self.core == "projection":
             core = projection_core(settings.kernel, bases, keep, settings.engine)
         else:
-            rows = round((1.0 + self.core_oversampling) * self.rank)
-            core = sampled_core(
-                settings.kernel,
-                bases,
-                sample,
-                members,
-                rows,
-                keep,
-                streams,
-                settings.engine,
-                regularised=self.core == "sampled",
+            count = round((1.0 + self.core_oversampling) * self.rank)
+            drawn = (
+                np.sort(stream.choice(mine, min(count, len(mine)), replace=False))
+                for stream, mine in zip(streams, members, strict=True)
             )
+            rows = [sample[numbers] for numbers in drawn]
+            regularised = self.core == "sampled"
+            core = sampled_core(settings.kernel, bases, rows, keep, settings.engine, regularised=regularised)
         return FeatureMap.of_blocks(bases, core, partition, settings.kernel, settings.dtype)
 
     def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:

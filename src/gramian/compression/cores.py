@@ -16,7 +16,7 @@ import scipy.linalg as la
 import scipy.sparse as sp
 
 from gramian._numerics import rank_cutoff
-from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian._typing import Array, Float64Array, Rows
 from gramian.compression.basis import Basis
 from gramian.engine import Engine
 from gramian.exceptions import NumericalError, NumericalWarning, user_level
@@ -194,16 +194,13 @@ def join_blocks(
 def sampled_core(
     kernel: Kernel,
     bases: Sequence[Basis],
-    sample: Rows,
-    members: Sequence[IntArray],
-    n_rows: int,
+    rows: Sequence[Rows],
     keep: Array | None,
-    streams: Sequence[np.random.Generator],
     engine: Engine,
     *,
     regularised: bool = True,
 ) -> CoupledCore:
-    r"""Return C_st = H_s K(v_s, v_t) H_tᵀ, H = (WᵀW + μI)⁻¹ Wᵀ, for n_rows sampled rows v_s of each block.
+    r"""Return C_st = H_s K(v_s, v_t) H_tᵀ, H = (WᵀW + μI)⁻¹ Wᵀ, for sampled rows v_s of each block.
 
     With whitened bases the true core has C_ss = I and ‖C_st‖₂ ≤ 1, which is a prior of unit size. Each
     sampled entry has noise of about the size of the basis' residual diagonal, so the ridge is
@@ -213,15 +210,12 @@ def sampled_core(
     Warns if a system is singular, so that its ridge alone decides some coefficients. Without
     ``regularised``, μ = 0 as in the paper: a singular system raises ``NumericalError``, and a core with
     entries that no positive semi-definite core has warns with the largest.
-    Time O(c² n_rows² d + c² n_rows² r), memory O(R² + c n_rows (d + r)).
+    Time O(c² m² (d + r)) for m rows a block, memory O(R² + c m r).
     """
 
-    def prepare(s: int) -> tuple[Rows, Float64Array, str, float]:
-        mine = members[s]
-        size = min(n_rows, len(mine))
-        rows = sample[np.sort(streams[s].choice(mine, size, replace=False))]
-        basis = bases[s]
-        W = kernel(rows, basis.landmarks, dtype=np.float64, n_jobs=1) @ basis.matrix
+    def prepare(s: int) -> tuple[Float64Array, str, float]:
+        basis, size = bases[s], rows[s].shape[0]
+        W = kernel(rows[s], basis.landmarks, dtype=np.float64, n_jobs=1) @ basis.matrix
         found, singular = determined_columns(W), ""
         if found < basis.rank:
             singular = (
@@ -234,13 +228,13 @@ def sampled_core(
                     f"core='literal': {singular}. Raise core_oversampling, lower rank or gamma, or take "
                     "core='sampled', which adds a ridge, or core='projection', which needs no sample."
                 )
-            return rows, pseudo_inverse(W), singular, 0.0
-        left_over = np.maximum(kernel.diagonal(rows) - np.einsum("ij,ij->i", W, W), 0.0)
+            return pseudo_inverse(W), singular, 0.0
+        left_over = np.maximum(kernel.diagonal(rows[s]) - np.einsum("ij,ij->i", W, W), 0.0)
         ridge = float(left_over.mean()) if size else 0.0
-        return rows, ridge_inverse(W, ridge), singular, ridge
+        return ridge_inverse(W, ridge), singular, ridge
 
-    samples = engine.map(prepare, range(len(bases)))
-    singular = [(text, ridge) for _, _, text, ridge in samples if text]
+    prepared = engine.map(prepare, range(len(bases)))
+    singular = [(text, ridge) for _, text, ridge in prepared if text]
     if singular:
         text, ridge = singular[0]
         others = f" ({len(singular)} of {len(bases)} blocks are singular)" if len(singular) > 1 else ""
@@ -250,8 +244,8 @@ def sampled_core(
             NumericalWarning,
             stacklevel=user_level(),
         )
-    points, inverses = [rows for rows, *_ in samples], [inverse.T for _, inverse, *_ in samples]
-    core = coupled_blocks(kernel, points, inverses, keep, engine, psd=False)
+    inverses = [inverse.T for inverse, *_ in prepared]
+    core = coupled_blocks(kernel, rows, inverses, keep, engine, psd=False)
     if not regularised:
         _warn_blown_up(core)
     return core
