@@ -6,8 +6,7 @@ import numpy as np
 from approximation_market import Case, gram, settings
 
 import gramian as gm
-from gramian.compression.rank_sharing import asked_size
-from gramian.compression.recompression import MET
+from gramian.compression.recompression import MET, asked_size
 
 
 def recompressed(fitted, X, Y):

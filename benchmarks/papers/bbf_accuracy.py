@@ -16,7 +16,7 @@ import scipy.linalg as la
 from suite.results import Line
 
 import gramian as gm
-from gramian.compression.rank_sharing import Size
+from gramian.compression.recompression import Size
 from papers.bbf_methods import (
     BLOCKED,
     LITERAL_MEKA,

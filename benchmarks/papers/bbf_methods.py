@@ -20,12 +20,11 @@ import scipy.sparse.linalg as spla
 from suite.datasets import load_dataset
 
 import gramian as gm
-from gramian.approximations.block_basis_search import BlockSearch
-from gramian.compression.block_spectra import Spectra
+from gramian.approximations.block_basis_sampled import BlockRow, draw, sample_columns
+from gramian.approximations.block_basis_search import BlockSearch, Spectra
 from gramian.compression.builder import block_members
-from gramian.compression.column_sampling import BlockRow, draw, sample_columns
 from gramian.compression.randomized_svd import randomized_eigh, randomized_svd
-from gramian.compression.rank_sharing import Size
+from gramian.compression.recompression import Size
 from gramian.engine import Engine
 from gramian.exceptions import NumericalError
 from gramian.landmarks.partition import Partition

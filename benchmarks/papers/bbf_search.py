@@ -16,7 +16,7 @@ from suite.results import Line
 import gramian as gm
 from gramian.approximations.block_basis_search import BlockSearch, BlockSizes
 from gramian.compression.randomized_svd import randomized_eigh
-from gramian.compression.rank_sharing import Size
+from gramian.compression.recompression import Size
 from papers.bbf_methods import (
     OURS,
     Blocks,

@@ -10,10 +10,10 @@ from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
+from gramian.approximations.block_basis_sampled import BlockRow, sample_columns
 from gramian.compression.builder import block_members
-from gramian.compression.column_sampling import BlockRow, sample_columns
 from gramian.compression.randomized_svd import randomized_svd
-from gramian.compression.rank_sharing import Size
+from gramian.compression.recompression import Size
 from gramian.landmarks.partition import fit_partition
 from papers.bbf_methods import gaussian, rows, some, training_rows
 from papers.items import Item, Run, Value

@@ -11,8 +11,7 @@ from suite.datasets import load_dataset
 from suite.results import Line
 
 import gramian as gm
-from gramian.compression.projection_core import coupled_blocks
-from gramian.compression.sampled_core import ridge_inverse
+from gramian.compression.cores import coupled_blocks, ridge_inverse
 from gramian.engine import Engine
 from gramian.fast.cost import linear_nanoseconds, seconds_per_row
 from gramian.fast.dcpred.leaf import Leaf, LeafReport

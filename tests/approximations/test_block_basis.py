@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian._numerics import rank_cutoff
-from gramian.compression.rank_sharing import Size
+from gramian.compression.recompression import Size
 from gramian.kernels.base import Kernel
 
 

@@ -19,7 +19,7 @@ import gramian as gm
 from gramian._random import children
 from gramian.approximations.block_basis_sampled import SampledBasisBuilder, large_blocks
 from gramian.compression.builder import BuildSettings, block_members
-from gramian.compression.sampled_core import ridge_inverse
+from gramian.compression.cores import ridge_inverse
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.landmarks.partition import fit_partition

@@ -7,10 +7,17 @@ import pytest
 from approximation_market import GAMMA, gram
 
 import gramian as gm
-from gramian.approximations.block_basis_search import BlockSearch
-from gramian.compression.block_spectra import DENSE_ROWS, MOST_PIVOTS, Spectra, Spectrum, block_spectrum
+from gramian.approximations.block_basis_search import (
+    DENSE_ROWS,
+    MOST_PIVOTS,
+    BlockSearch,
+    Spectra,
+    Spectrum,
+    block_spectrum,
+    least_count,
+)
 from gramian.compression.builder import block_members
-from gramian.compression.rank_sharing import Size
+from gramian.compression.recompression import Size
 from gramian.engine import Engine
 
 KERNEL = gm.Gaussian((0.5 / GAMMA) ** 0.5)
@@ -55,12 +62,11 @@ def test_the_number_of_blocks_has_the_least_size(search):
     assert found.size <= 1.1 * min(sizes)
 
 
-def test_a_minimum_far_from_the_middle_is_found(search):
+def test_a_minimum_far_from_the_middle_is_found():
     """The paper's bisection compares 7 with 8 blocks first, and never comes back from a flat stretch."""
     cost = {k: 10.0 - 0.1 * k for k in range(1, 16)} | {2: 4.0, 3: 3.0, 4: 3.5}
-    assert search._best(lambda k: k, cost.__getitem__, None) == 3
-    assert search._best(lambda k: k, cost.__getitem__, 9) == 9
-    assert search._best(lambda k: k, lambda k: abs(k - 11), None) == 11
+    assert least_count(cost.__getitem__, 15) == 3
+    assert least_count(lambda k: abs(k - 11), 15) == 11
 
 
 def test_far_clusters_of_a_rough_kernel_get_a_block_each():

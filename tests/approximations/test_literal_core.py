@@ -9,7 +9,7 @@ import pytest
 from approximation_market import gram
 
 import gramian as gm
-from gramian.compression.sampled_core import determined_columns, pseudo_inverse
+from gramian.compression.cores import determined_columns, pseudo_inverse
 
 LITERAL = {"core": "literal", "landmarks": "uniform", "oversampling": 2.0, "random_state": 0}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramian.compression.quality import design_variance, draw, inclusion, interval, sum_variance
+from gramian.compression.row_sampling import design_variance, draw, inclusion, interval, sum_variance
 
 
 def test_inclusion_probabilities_add_up_and_stop_at_one():

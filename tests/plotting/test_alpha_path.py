@@ -9,7 +9,7 @@ from sklearn.kernel_ridge import KernelRidge as Peer
 import gramian as gm
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.builder import BuildSettings
-from gramian.compression.sums import accumulate, leaf_blocks
+from gramian.compression.sums import accumulate
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
@@ -58,7 +58,7 @@ def dense_gram(features, source):
     """K̃ of all rows, from the features that a unit holds: f on shared nodes, or w C w."""
     n = source.shape[0]
     F = np.zeros((n, features.rank))
-    for numbers, unit, block in leaf_blocks(features, source, chunk_rows=n, engine=ENGINE):
+    for numbers, unit, block in features.leaf_blocks(source, chunk_rows=n, engine=ENGINE):
         for segments in unit.levels:
             for segment in segments:
                 start = features.forest.path_rank(segment.node)
@@ -125,9 +125,9 @@ def test_leverages_are_the_diagonal_of_the_hat_matrix_that_was_solved_with(name)
             unit_target = np.eye(90)[:, [j]]
             sums = accumulate(features, source, unit_target, weights, chunk_rows=90, engine=ENGINE)
             one = alpha_path(features, sums, ALPHAS[k : k + 1], mass=None, engine=ENGINE)
-            for numbers, unit, F in leaf_blocks(features, source, chunk_rows=90, engine=ENGINE):
+            for numbers, unit, F in features.leaf_blocks(source, chunk_rows=90, engine=ENGINE):
                 hat[numbers, j] = one.fitted(F, unit)[:, 0, 0]
-        for numbers, unit, F in leaf_blocks(features, source, chunk_rows=90, engine=ENGINE):
+        for numbers, unit, F in features.leaf_blocks(source, chunk_rows=90, engine=ENGINE):
             h = path.leverages(F, unit)[:, k] * weights[numbers]
             np.testing.assert_allclose(h, np.diag(hat)[numbers], atol=1e-9)
 
@@ -159,7 +159,7 @@ def test_one_factorisation_for_all_alphas_gives_what_one_each_gives():
     features, source, _, _, each, _ = setting("one level", weighted=True, intercept=True, spectral=False)
     assert isinstance(spectral.hat, SpectralHat)
     assert isinstance(each.hat, EliminatedHat)
-    for numbers, unit, F in leaf_blocks(features, source, chunk_rows=90, engine=ENGINE):
+    for numbers, unit, F in features.leaf_blocks(source, chunk_rows=90, engine=ENGINE):
         assert len(numbers)
         np.testing.assert_allclose(spectral.fitted(F, unit), each.fitted(F, unit), atol=1e-9)
         np.testing.assert_allclose(spectral.leverages(F, unit), each.leverages(F, unit), atol=1e-9)

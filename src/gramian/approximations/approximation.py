@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from inspect import Signature, signature
-from typing import Any, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,9 +23,16 @@ from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import Workload
 from gramian.compression.features import CLIPPED, FeatureMap
 from gramian.compression.plan import Plan, make_plan
-from gramian.compression.quality import ErrorEstimate, block_intervals, measure, trace_error
+from gramian.compression.quality import (
+    ErrorEstimate,
+    SpectralError,
+    block_intervals,
+    measure,
+    spectral_error,
+    trace_error,
+)
 from gramian.compression.report import Report, report_sizes
-from gramian.compression.residual import Residual, SpectralError, spectral_error
+from gramian.compression.residual import Residual
 from gramian.compression.storage import dense_features, operator_of, stored_levels
 from gramian.data.source import RowSource
 from gramian.engine import Engine, Run
@@ -80,6 +86,8 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     n_jobs: int | None = None
     verbose: int = 0
 
+    #: What builds the method, the first by default. The table of methods and model files take them from here.
+    builders: ClassVar[tuple[type[Builder], ...]]
     #: Whether n floats of diagonal are stored beside the bases; some methods have it as a parameter.
     diagonal = False
     _learns = LEARNED
@@ -97,9 +105,9 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             tags.transformer_tags.preserves_dtype = []
         return tags
 
-    @abstractmethod
     def builder(self) -> Builder:
         """Return the builder with this estimator's sizes, all checked."""
+        return self._sizes(self.builders[0])
 
     def _sizes(self, kind: Callable[..., Made], **others: object) -> Made:
         """Return a builder whose fields are this estimator's parameters, each checked, but for ``others``."""
@@ -299,7 +307,7 @@ def checked(name: str, value: object) -> object:
         return one_of(name, value, CHOICES[name])
     if name == "landmarks":
         return points_or_rule(value)
-    check = AT_LEAST_ONE.get(name, CONSTRAINTS[name].check)
+    check = AT_LEAST_ONE.get(name) or (CONSTRAINTS[name].check if name in CONSTRAINTS else None)
     return value if value is None or check is None else check(name, value)
 
 

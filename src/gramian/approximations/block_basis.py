@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from gramian._budget import format_bytes, parse_bytes
 from gramian._checks import one_of, positive_number
-from gramian._typing import Rows
+from gramian._random import children
+from gramian._typing import IntArray, Rows
 from gramian.approximations.approximation import Approximation, approximation, checked
 from gramian.approximations.block_basis_sampled import SampledBasisBuilder
 from gramian.approximations.meka import MEKABuilder
-from gramian.compression.block_spectra import BlockTrials, Build
 from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
-from gramian.compression.rank_sharing import DEFAULT_RANK, Size, asked_size
-from gramian.compression.recompression import leave_diagonal, recompress_core
-from gramian.data.source import ArraySource, RowSource
+from gramian.compression.recompression import DEFAULT_RANK, Size, asked_size, leave_diagonal, recompress_core
+from gramian.compression.residual import Residual
+from gramian.data.source import ArraySource, RowSource, sample_rows
 from gramian.exceptions import BudgetError, InputError
 from gramian.landmarks.partition import Partition, fit_partition
 from gramian.landmarks.rules import Landmarks
@@ -28,6 +29,241 @@ OWN: dict[str, dict[str, Any]] = {
     "recompressed": {"landmarks": "rpcholesky"},
     "sampled": {"sampling": "full", "n_rounds": 2, "cutoff": 0.0},
 }
+#: Landmarks per rank in trials. They rank settings almost as more landmarks do, at a third of the time.
+#: Chosen by hand.
+TRIAL_OVERSAMPLING = 4.0
+
+
+@dataclass(frozen=True)
+class BlockBasisBuilder(Builder):
+    r"""K̃ = U C Uᵀ of a given size, where the orthonormal U_s comes from the whole block row.
+
+    A block has fewer landmarks than ``oversampling`` times its rank where they leave little of the trace
+    (:data:`~.recompression.LEFT_OVER`). The trials include a stored diagonal in the error.
+    :meth:`settle` fills in ``n_blocks``, ``rank`` (the mean) and ``limit``; the size properties need it.
+
+    Time of the trials: about ten builds on 12,000 rows. Of the build: O(n (m d + m²) + (c m)² (d + r)).
+    """
+
+    method: ClassVar[str] = "bbf"
+    coupled: ClassVar[bool] = True
+    rank: int | None = None
+    n_blocks: int | None = None
+    tol: float | None = None
+    max_bytes: int | None = None
+    oversampling: float = 7.0
+    landmarks: Landmarks = "rpcholesky"
+    partition: str = "kmeans"
+    diagonal: bool = False
+    limit: float | None = None
+    trial_error: float | None = None
+
+    def settle(self, source: RowSource, settings: BuildSettings) -> Self:
+        """Choose the open sizes by trials on a sample."""
+        n = source.shape[0]
+        trials = BlockTrials.on(source, self, settings)
+        budget = self.max_bytes
+        if budget is not None and self.diagonal:
+            budget -= n * np.dtype(np.float64).itemsize
+        size = asked_size(n, settings.dtype.itemsize, self.rank, self.n_blocks, budget)
+        if self.tol is not None:
+            count, size = self._for_tolerance(trials, size, n)
+        else:
+            count = trials.best_count(size) if self.n_blocks is None else min(self.n_blocks, n)
+        rank = max(1, round(size.equal_rank(n, count)))
+        found = trials.errors.get((count, size.limit))
+        return replace(self, n_blocks=count, rank=rank, limit=size.limit, trial_error=found)
+
+    def _for_tolerance(self, trials: BlockTrials, size: Size, n: int) -> tuple[int, Size]:
+        assert self.tol is not None
+        # K itself has n²/2 numbers.
+        most = size.limit if self.max_bytes is not None else size.basis * n * n / 2
+        start = Size(min(most, size.basis * DEFAULT_RANK * n), size.basis, size.core)
+        count, size, error = trials.least_size(self.tol, start, most)
+        if error > self.tol:
+            got = format_bytes(size.limit if size.basis > 1 else 8 * size.limit)
+            raise BudgetError(
+                f"tol={self.tol:g} cannot be reached within {got}: the best that fits, {count} blocks, has a "
+                f"relative error of about {error:.2g}. Raise "
+                f"{'max_bytes or ' if self.max_bytes is not None else ''}tol.",
+                round(size.limit),
+            )
+        return count, size
+
+    def larger(self, n_blocks: int, rank: int, oversampling: float) -> MEKABuilder:
+        """Return the builder of the larger bases before recompression."""
+        return MEKABuilder(
+            rank=rank,
+            n_blocks=n_blocks,
+            core="recompressed",
+            oversampling=oversampling,
+            landmarks=self.landmarks,
+            partition=self.partition,
+        )
+
+    @property
+    def settled(self) -> MEKABuilder:
+        """Builder of the larger bases before recompression; raises before :meth:`settle`."""
+        if self.n_blocks is None or self.rank is None or self.limit is None:
+            raise InputError("sizes are not chosen yet; call settle first.")
+        return self.larger(self.n_blocks, self.rank, self.oversampling)
+
+    @property
+    def bounds(self) -> Bounds:
+        return replace(self.settled.bounds, passes=1)
+
+    def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
+        """Return the bytes of the recompression."""
+        return self.settled.working_bytes(n_rows, n_features, itemsize)
+
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
+        """Choose landmarks in each block and whiten the kernel on all of them."""
+        return self.settled.assemble(sample, partition, settings)
+
+    def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:
+        """Recompress bases and core to the size."""
+        assert self.limit is not None
+        assert self.rank is not None
+        numbers = self.max_bytes is None
+        size = Size(self.limit) if numbers else Size(self.limit, features.dtype.itemsize, 8.0)
+        return self.recompressed(features, size, source, settings)
+
+    def recompressed(
+        self,
+        features: FeatureMap,
+        size: Size,
+        source: RowSource,
+        settings: BuildSettings,
+        n_rows: int | None = None,
+    ) -> FeatureMap:
+        """Return the features within a size that is meant for ``n_rows`` rows, by default the source's."""
+        found = recompress_core(features, size, source, settings, n_rows=n_rows)
+        return leave_diagonal(found, source, chunk_rows=settings.chunk_rows) if self.diagonal else found
+
+
+#: Rows on which trials are built, validation rows, and columns of the error matrix. Chosen by hand.
+TRIAL_ROWS, VALIDATION_ROWS, VALIDATION_COLUMNS = 12_000, 2_000, 500
+#: Numbers of blocks tried first. Half and double the best one follow, then steps of 2^(1/2). Chosen by hand.
+FIRST_COUNTS = (1, 4, 16, 64)
+#: Smallest number of rows in a block. Chosen by hand.
+LEAST_BLOCK = 30
+#: A size is accepted if its error is at least ``CLOSE`` times the tolerance; at most ``MOST_SIZES`` sizes are
+#: tried. Chosen by hand.
+CLOSE, MOST_SIZES = 0.8, 12
+
+
+@dataclass
+class BlockTrials:
+    """Relative errors of approximations with given blocks and size, each built once.
+
+    Every trial uses the same sample, validation rows and random stream, so two trials differ only in their
+    blocks. One trial costs one build on 12,000 rows.
+    """
+
+    builder: BlockBasisBuilder
+    settings: BuildSettings
+    n_rows: int
+    sample: ArraySource
+    validation: ArraySource
+    columns: IntArray
+    seed: int
+    errors: dict[tuple[int, float], float] = field(default_factory=dict)
+
+    @classmethod
+    def on(cls, source: RowSource, builder: BlockBasisBuilder, settings: BuildSettings) -> Self:
+        """Draw the sample and, where there are enough rows, other rows for validation."""
+        n = source.shape[0]
+        drawing, validating, trial = children(settings.rng, 3)
+        rows, numbers = sample_rows(source, min(n, TRIAL_ROWS), drawing)
+        others = np.setdiff1d(np.arange(n), numbers) if n < 4 * TRIAL_ROWS else None
+        if n <= TRIAL_ROWS + VALIDATION_ROWS:
+            # Too few rows for a separate validation set: all rows serve for both.
+            validation = rows
+        elif others is None:
+            validation = sample_rows(source, VALIDATION_ROWS, validating)[0]
+        else:
+            validation = source.take(np.sort(validating.choice(others, VALIDATION_ROWS, replace=False)))
+        count = validation.shape[0]
+        columns = np.sort(validating.choice(count, min(VALIDATION_COLUMNS, count), replace=False))
+        seed = int(trial.integers(2**32))
+        return cls(builder, settings, n, ArraySource(rows), ArraySource(validation), columns, seed)
+
+    def error(self, n_blocks: int, size: Size) -> float:
+        """Return ‖K − K̃‖_F/‖K‖_F estimated from validation rows × columns."""
+        key = n_blocks, size.limit
+        if key not in self.errors:
+            features = self._build(n_blocks, size)
+            engine, n_rows = self.settings.engine, self.validation.shape[0]
+            left = Residual(features, self.validation, engine, n_rows, self.builder.diagonal)
+            sums = left.column_sums(self.columns, np.ones(len(self.columns)))
+            diagonal = left.leftover()
+            # A full row of K has n − 1 off-diagonal entries, a sampled one has fewer: scale them up.
+            others = (self.n_rows - 1) / max(1, n_rows - 1)
+            error = others * sums.error.sum() + np.square(left.diagonal(diagonal)[self.columns]).sum()
+            total = others * sums.kernel.sum() + np.square(diagonal.kernel[self.columns]).sum()
+            self.errors[key] = float(np.sqrt(error / total)) if total > 0 else 0.0
+        return self.errors[key]
+
+    def _build(self, n_blocks: int, size: Size) -> FeatureMap:
+        """Return the features of the sample with the bases and core of a size that is meant for all rows."""
+        builder, settings = self.builder, replace(self.settings, rng=np.random.default_rng(self.seed))
+        rank = max(1, round(size.equal_rank(self.n_rows, n_blocks)))
+        larger = builder.larger(n_blocks, rank, min(builder.oversampling, TRIAL_OVERSAMPLING))
+        rows = settings.floats(self.sample.rows(slice(0, self.sample.shape[0])))
+        partition = fit_partition(
+            rows, n_blocks, method=builder.partition, rng=settings.rng, kernel=settings.kernel
+        )
+        features = larger.assemble(rows, partition, settings)
+        return builder.recompressed(features, size, self.sample, settings, n_rows=self.n_rows)
+
+    @property
+    def most_blocks(self) -> int:
+        """Largest number of blocks for which a block still has ``LEAST_BLOCK`` rows."""
+        return max(1, min(self.n_rows, self.sample.shape[0]) // LEAST_BLOCK)
+
+    def best_count(self, size: Size, counts: Sequence[int] = FIRST_COUNTS) -> int:
+        """Return the number of blocks with the least error, from a grid refined twice around its best."""
+        tried = self._tried(size, counts)
+        for factor in (2.0, np.sqrt(2.0)):
+            best = min(tried, key=tried.__getitem__)
+            tried |= self._tried(size, [round(best / factor), round(best * factor)])
+        return min(tried, key=tried.__getitem__)
+
+    def _tried(self, size: Size, counts: Sequence[int]) -> dict[int, float]:
+        usable = sorted({min(max(1, c), self.most_blocks) for c in counts})
+        # Keep only numbers of blocks for which each block gets a rank of at least 1.
+        usable = [c for c in usable if c == 1 or size.equal_rank(self.n_rows, c) >= 1.0]
+        return {c: self.error(c, size) for c in usable}
+
+    def least_size(self, tol: float, start: Size, most: float) -> tuple[int, Size, float]:
+        """Return blocks, size and error of the smallest size whose error is at most ``tol``.
+
+        The search scales the size limit by the ratio of error to tolerance and keeps it inside a bracket. It
+        stops at ``most``; the error may then exceed ``tol``.
+        """
+        size = Size(min(start.limit, most), start.basis, start.core)
+        count = self.best_count(size)
+        low, high = 0.0, np.inf
+        found = count, size, self.error(count, size)
+        for _ in range(MOST_SIZES):
+            error = self.error(count, size)
+            if error <= tol:
+                found, high = (count, size, error), size.limit
+                if error >= CLOSE * tol:
+                    break
+            else:
+                low = size.limit
+                if found[2] > tol:
+                    found = count, size, error
+                if size.limit >= most:
+                    break
+            step = float(np.clip(error / (0.9 * tol), 1 / 4, 4)) if error > 0 else 0.25
+            limit = size.limit * step
+            if not low < limit < high:
+                limit = float(np.sqrt(max(low, high / 16) * high))
+            size = Size(min(limit, most), start.basis, start.core)
+            count = self.best_count(size, (count // 2, count, 2 * count))
+        return found
 
 
 @approximation
@@ -105,6 +341,8 @@ class BlockBasis(Approximation):
     ((1000, 1000), True)
     """
 
+    builders = (BlockBasisBuilder, SampledBasisBuilder)
+
     rank: int | None = None
     n_blocks: int | None = None
     tol: float | None = None
@@ -149,124 +387,3 @@ class BlockBasis(Approximation):
                     f"{name}={value!r} would have no effect: core={self.core!r} does not take it. Leave it "
                     f"out, or choose core={other!r}."
                 )
-
-
-#: Landmarks per rank in trials. They rank settings almost as more landmarks do, at a third of the time.
-#: Chosen by hand.
-TRIAL_OVERSAMPLING = 4.0
-
-
-@dataclass(frozen=True)
-class BlockBasisBuilder(Builder):
-    r"""K̃ = U C Uᵀ of a given size, where the orthonormal U_s comes from the whole block row.
-
-    A block has fewer landmarks than ``oversampling`` times its rank where they leave little of the trace
-    (:data:`~.recompression.LEFT_OVER`). The trials include a stored diagonal in the error.
-    :meth:`settle` fills in ``n_blocks``, ``rank`` (the mean) and ``limit``; the size properties need it.
-
-    Time of the trials: about ten builds on 12,000 rows. Of the build: O(n (m d + m²) + (c m)² (d + r)).
-    """
-
-    method: ClassVar[str] = "bbf"
-    coupled: ClassVar[bool] = True
-    rank: int | None = None
-    n_blocks: int | None = None
-    tol: float | None = None
-    max_bytes: int | None = None
-    oversampling: float = 7.0
-    landmarks: Landmarks = "rpcholesky"
-    partition: str = "kmeans"
-    diagonal: bool = False
-    limit: float | None = None
-    trial_error: float | None = None
-
-    def settle(self, source: RowSource, settings: BuildSettings) -> Self:
-        """Choose the open sizes by trials on a sample."""
-        n = source.shape[0]
-        trials = BlockTrials.on(
-            source, self._trial(settings), settings.rng, settings.engine, stored_diagonal=self.diagonal
-        )
-        budget = self.max_bytes
-        if budget is not None and self.diagonal:
-            budget -= n * np.dtype(np.float64).itemsize
-        size = asked_size(n, settings.dtype.itemsize, self.rank, self.n_blocks, budget)
-        if self.tol is not None:
-            count, size = self._for_tolerance(trials, size, n)
-        else:
-            count = trials.best_count(size) if self.n_blocks is None else min(self.n_blocks, n)
-        rank = max(1, round(size.equal_rank(n, count)))
-        found = trials.errors.get((count, size.limit))
-        return replace(self, n_blocks=count, rank=rank, limit=size.limit, trial_error=found)
-
-    def _for_tolerance(self, trials: BlockTrials, size: Size, n: int) -> tuple[int, Size]:
-        assert self.tol is not None
-        # K itself has n²/2 numbers.
-        most = size.limit if self.max_bytes is not None else size.basis * n * n / 2
-        start = Size(min(most, size.basis * DEFAULT_RANK * n), size.basis, size.core)
-        count, size, error = trials.least_size(self.tol, start, most)
-        if error > self.tol:
-            got = format_bytes(size.limit if size.basis > 1 else 8 * size.limit)
-            raise BudgetError(
-                f"tol={self.tol:g} cannot be reached within {got}: the best that fits, {count} blocks, has a "
-                f"relative error of about {error:.2g}. Raise "
-                f"{'max_bytes or ' if self.max_bytes is not None else ''}tol.",
-                round(size.limit),
-            )
-        return count, size
-
-    def _trial(self, settings: BuildSettings) -> Build:
-        def build(
-            sample: ArraySource, n_blocks: int, size: Size, n_rows: int, rng: np.random.Generator
-        ) -> FeatureMap:
-            rank = max(1, round(size.equal_rank(n_rows, n_blocks)))
-            over = min(self.oversampling, TRIAL_OVERSAMPLING)
-            inner = self._inner(n_blocks, rank, over)
-            rows = settings.floats(sample.rows(slice(0, sample.shape[0])))
-            partition = fit_partition(
-                rows, n_blocks, method=self.partition, n_levels=1, rng=rng, kernel=settings.kernel
-            )
-            drawn = replace(settings, rng=rng)
-            found = recompress_core(
-                inner.assemble(rows, partition, drawn), size, sample, drawn, n_rows=n_rows
-            )
-            return leave_diagonal(found, sample, chunk_rows=drawn.chunk_rows) if self.diagonal else found
-
-        return build
-
-    def _inner(self, n_blocks: int, rank: int, oversampling: float) -> MEKABuilder:
-        return MEKABuilder(
-            rank=rank,
-            n_blocks=n_blocks,
-            core="recompressed",
-            oversampling=oversampling,
-            landmarks=self.landmarks,
-            partition=self.partition,
-        )
-
-    @property
-    def settled(self) -> MEKABuilder:
-        """Builder of the larger bases before recompression; raises before :meth:`settle`."""
-        if self.n_blocks is None or self.rank is None or self.limit is None:
-            raise InputError("sizes are not chosen yet; call settle first.")
-        return self._inner(self.n_blocks, self.rank, self.oversampling)
-
-    @property
-    def bounds(self) -> Bounds:
-        return replace(self.settled.bounds, passes=1)
-
-    def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
-        """Return the bytes of the recompression."""
-        return self.settled.working_bytes(n_rows, n_features, itemsize)
-
-    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
-        """Choose landmarks in each block and whiten the kernel on all of them."""
-        return self.settled.assemble(sample, partition, settings)
-
-    def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:
-        """Recompress bases and core to the size."""
-        assert self.limit is not None
-        assert self.rank is not None
-        numbers = self.max_bytes is None
-        size = Size(self.limit) if numbers else Size(self.limit, features.dtype.itemsize, 8.0)
-        found = recompress_core(features, size, source, settings)
-        return leave_diagonal(found, source, chunk_rows=settings.chunk_rows) if self.diagonal else found

@@ -1,7 +1,7 @@
 """Block basis factorization as published: bases from sampled columns, inner matrix from sampled rows.
 
 Source: Wang, Li, Mahoney and Darve, "Block Basis Factorization for Scalable Kernel Evaluation", Algorithms 1
-to 5 and the parameter search of section 3.2.2.
+to 5. The pivoted QR and LQ of a few rows and columns in turn is that of Engquist and Ying 2009.
 """
 
 from __future__ import annotations
@@ -18,22 +18,19 @@ from gramian._budget import format_bytes
 from gramian._numerics import rank_cutoff
 from gramian._random import children
 from gramian._typing import Float64Array, IntArray, Rows
-from gramian.approximations.block_basis_search import BlockSearch
+from gramian.approximations.block_basis_search import BlockSearch, Spectra
 from gramian.compression.basis import Basis
-from gramian.compression.block_spectra import Spectra
 from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
-from gramian.compression.column_sampling import BlockRow, draw, important_rows, sample_columns
+from gramian.compression.cores import Strip, join_blocks, ridge_inverse
 from gramian.compression.features import FeatureMap, forest_of
-from gramian.compression.projection_core import Strip, join_blocks
 from gramian.compression.randomized_svd import randomized_svd
-from gramian.compression.rank_sharing import DEFAULT_RANK, Size, asked_size
-from gramian.compression.recompression import block_counts
-from gramian.compression.sampled_core import ridge_inverse
+from gramian.compression.recompression import DEFAULT_RANK, Size, asked_size, block_counts
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import SAMPLE_ROWS, Partition
+from gramian.landmarks.picking import pivot_columns
 from gramian.solvers.core import CoupledCore
 
 
@@ -141,7 +138,7 @@ class SampledBasisBuilder(Builder):
         if self.sampling == "important":
             candidates = sample[important_rows(kernel, sample, members, pivots, picking, engine)]
 
-        def build(s: int) -> _BlockRow:
+        def build(s: int) -> _FittedBlock:
             row = BlockRow(kernel, sample[members[s]], candidates)
             return self._block(row, int(ranks[s]), int(pivots[s]), dtype, streams[s])
 
@@ -199,12 +196,12 @@ class SampledBasisBuilder(Builder):
 
     def _block(
         self, row: BlockRow, rank: int, pivots: int, dtype: DTypeLike, rng: np.random.Generator
-    ) -> _BlockRow:
+    ) -> _FittedBlock:
         n_rows = row.rows.shape[0]
         if not n_rows or not rank:
             nothing = np.zeros((0, 0))
             basis = Basis.of_columns(row.rows[:0], nothing, row.kernel, dtype, np.zeros(0))
-            return _BlockRow(basis, row.rows[:0], nothing, nothing)
+            return _FittedBlock(basis, row.rows[:0], nothing, nothing)
         found = sample_columns(row, pivots, self.n_rounds, rng)
         U, values, V = randomized_svd(found.matrix, rank, self.n_power, self.n_extra, rng)
         keep = values > rank_cutoff(dtype, coupled=True) * values[0]
@@ -215,10 +212,10 @@ class SampledBasisBuilder(Builder):
             row.columns[found.columns], V / values, row.kernel, dtype, values**2 / len(found.columns)
         )
         inverse = ridge_inverse(U[fitted], left_out / values**2)
-        return _BlockRow(basis, row.rows[fitted], U[fitted], inverse)
+        return _FittedBlock(basis, row.rows[fitted], U[fitted], inverse)
 
     def _core(
-        self, kernel: Kernel, blocks: Sequence[_BlockRow], engine: Engine
+        self, kernel: Kernel, blocks: Sequence[_FittedBlock], engine: Engine
     ) -> tuple[CoupledCore, dict[str, float]]:
         r"""Return C_st = H_s K(I_s, I_t) H_tᵀ, s ≤ t, without the smallest blocks, and its relative error."""
         ranks = [block.basis.rank for block in blocks]
@@ -254,7 +251,7 @@ class SampledBasisBuilder(Builder):
         return core, notes | ({"pairs of blocks set to zero": float(dropped)} if self.cutoff else {})
 
 
-class _BlockRow(NamedTuple):
+class _FittedBlock(NamedTuple):
     """Basis of one block, with U on the rows I to which the core is fitted."""
 
     basis: Basis
@@ -307,3 +304,84 @@ def _truncate(features: FeatureMap, ranks: IntArray) -> FeatureMap:
         forest=forest_of(features.partition, [kept], root=False),
         core=smaller,
     )
+
+
+@dataclass(frozen=True)
+class BlockRow:
+    """Block row K(X_s, Y) that is never stored: entries are evaluated on request.
+
+    ``rows`` are the points X_s of a block (n_s, d), ``columns`` the candidates Y.
+    """
+
+    kernel: Kernel
+    rows: Rows
+    columns: Rows
+
+    def entries(self, rows: IntArray | None, columns: IntArray | None) -> Float64Array:
+        """Return a submatrix in float64; None selects all rows or columns."""
+        left = self.rows if rows is None else self.rows[rows]
+        right = self.columns if columns is None else self.columns[columns]
+        return np.asarray(self.kernel(left, right, dtype=np.float64, n_jobs=1), np.float64)
+
+
+@dataclass(frozen=True)
+class SampledColumns:
+    """Chosen columns Π_c and rows Π_r of a block row M, and the values M(:, Π_c)."""
+
+    columns: IntArray  #: numbers of the chosen candidates
+    rows: IntArray  #: numbers of the block's important rows
+    matrix: Float64Array  #: (n_s, columns): all rows of the chosen columns
+
+
+def sample_columns(row: BlockRow, count: int, n_rounds: int, rng: np.random.Generator) -> SampledColumns:
+    r"""Return representative columns of one block row: Algorithm 1, the randomized pivoted QR and LQ.
+
+    Each round draws ``count`` random rows in addition to the important ones. The ``count`` pivots of a QR of
+    these rows become the important columns. The round then draws as many random columns in addition to
+    these, and the pivots of an LQ of all rows of these columns become the important rows. The result has at
+    most 2·count columns. The rounds stop early when one leaves the important columns unchanged.
+
+    Time O(rounds · count² (n_s + candidates)); at most rounds · 2·count · (n_s + candidates) kernel values.
+    """
+    n_rows, n_columns = row.rows.shape[0], row.columns.shape[0]
+    rows = columns = important = np.zeros(0, np.intp)
+    matrix = np.zeros((n_rows, 0))
+    for done in range(n_rounds):
+        tried = np.union1d(rows, draw(n_rows, count, rng))
+        before, important = important, np.sort(pivot_columns(row.entries(tried, None), count))
+        if done and np.array_equal(important, before):
+            break
+        columns = np.union1d(important, draw(n_columns, count, rng))
+        matrix = row.entries(None, columns)
+        rows = pivot_columns(matrix.T, count)
+    return SampledColumns(columns, rows, matrix)
+
+
+def important_rows(
+    kernel: Kernel,
+    points: Rows,
+    members: Sequence[IntArray],
+    counts: IntArray,
+    streams: Sequence[np.random.Generator],
+    engine: Engine,
+) -> IntArray:
+    r"""Return Γ, the numbers of some important rows of every block: the first half of Algorithm 3.
+
+    They are the ``counts[s]`` pivots of an LQ of the block's rows in as many random columns. With these m
+    rows per block as candidates in place of all n columns, Algorithm 1 on c blocks costs O(n m² + c² m³)
+    instead of O(c n m²).
+    """
+    n = points.shape[0]
+
+    def pick(s: int) -> IntArray:
+        drawn = points[draw(n, int(counts[s]), streams[s])]
+        strip = BlockRow(kernel, points[members[s]], drawn).entries(None, None)
+        return members[s][pivot_columns(strip.T, int(counts[s]))]
+
+    picked = engine.map(pick, range(len(members)))
+    return np.sort(np.concatenate([np.zeros(0, np.intp), *picked]))
+
+
+def draw(n: int, count: int, rng: np.random.Generator) -> IntArray:
+    """Draw ``count`` of the numbers 0 … n − 1 without replacement, in ascending order; all if n <= count."""
+    return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))

@@ -22,55 +22,6 @@ from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import Landmarks, select_landmarks
 
-
-@approximation
-class BlockDiagonal(Approximation):
-    r"""The kernel within blocks and zero between them: K̃_ss = K_ss, or its Nyström approximation.
-
-    Accurate if the kernel is narrow compared with the blocks. The MEKA paper calls it BKA.
-
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
-    rank : int, optional
-        Rank of a block; None keeps the whole blocks of K, n·(rows of a block) numbers.
-    n_blocks : int
-    oversampling : float
-        Landmarks per rank, if ``rank`` is given.
-    landmarks : str
-        Rule by name (:func:`gramian.landmarks.rules.select_landmarks`).
-    partition : {"tree", "kmeans", "minibatch", "kcenters", "kernel"}
-        The tree has blocks of equal size, which is best if blocks are kept whole.
-    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
-
-    Attributes
-    ----------
-    As for :class:`MEKA`; ``features_.notes`` has the trace that whitening of whole blocks cut off.
-
-    Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
-
-    Time O(n m (d + m)) for m landmarks or rows a block; memory n·m numbers for whole blocks.
-
-    Examples
-    --------
-    >>> import numpy as np, gramian as gm
-    >>> X = np.random.default_rng(0).random((400, 2))
-    >>> a = gm.BlockDiagonal(gamma=500.0, n_blocks=8, random_state=0).fit(X)
-    >>> bool(a.relative_error(X) < 0.4), bool(a.block_errors(X).max() < 1e-6)
-    (True, True)
-    """
-
-    rank: int | None = None
-    n_blocks: int = 50
-    oversampling: float = 1.5
-    landmarks: str = "kmeans"
-    partition: str = "tree"
-
-    def builder(self) -> BlockDiagonalBuilder:
-        one_of("landmarks", self.landmarks, LANDMARKS)
-        return self._sizes(BlockDiagonalBuilder)
-
-
 #: Rows of the largest block over the mean that a plan assumes, for the tree's even blocks and for others.
 #: Chosen by hand.
 EVEN, UNEVEN = 1.25, 3.0
@@ -132,6 +83,56 @@ class BlockDiagonalBuilder(Builder):
         return settings.engine.map(build, range(len(members)))
 
 
+@approximation
+class BlockDiagonal(Approximation):
+    r"""The kernel within blocks and zero between them: K̃_ss = K_ss, or its Nyström approximation.
+
+    Accurate if the kernel is narrow compared with the blocks. The MEKA paper calls it BKA.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
+    rank : int, optional
+        Rank of a block; None keeps the whole blocks of K, n·(rows of a block) numbers.
+    n_blocks : int
+    oversampling : float
+        Landmarks per rank, if ``rank`` is given.
+    landmarks : str
+        Rule by name (:func:`gramian.landmarks.rules.select_landmarks`).
+    partition : {"tree", "kmeans", "minibatch", "kcenters", "kernel"}
+        The tree has blocks of equal size, which is best if blocks are kept whole.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
+
+    Attributes
+    ----------
+    As for :class:`MEKA`; ``features_.notes`` has the trace that whitening of whole blocks cut off.
+
+    Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
+
+    Time O(n m (d + m)) for m landmarks or rows a block; memory n·m numbers for whole blocks.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((400, 2))
+    >>> a = gm.BlockDiagonal(gamma=500.0, n_blocks=8, random_state=0).fit(X)
+    >>> bool(a.relative_error(X) < 0.4), bool(a.block_errors(X).max() < 1e-6)
+    (True, True)
+    """
+
+    builders = (BlockDiagonalBuilder,)
+
+    rank: int | None = None
+    n_blocks: int = 50
+    oversampling: float = 1.5
+    landmarks: str = "kmeans"
+    partition: str = "tree"
+
+    def builder(self) -> BlockDiagonalBuilder:
+        one_of("landmarks", self.landmarks, LANDMARKS)
+        return self._sizes(BlockDiagonalBuilder)
+
+
 def expected_rows(n_rows: int, n_blocks: int, partition: str) -> int:
     """Return the number of rows that a plan assumes for the largest block."""
     if n_blocks == 1:
@@ -179,57 +180,6 @@ def whole_blocks(
 def left_out(bases: list[Basis]) -> dict[str, float]:
     """Return a note with the sum of magnitudes of the eigenvalues that whitening cut off."""
     return {"trace left out of the blocks": float(sum(b.dropped for b in bases))}
-
-
-@approximation
-class LowRankPlusBlocks(Approximation):
-    r"""Nyström plus the exact diagonal blocks of its residual: K̃ = F Fᵀ + blockdiag(K − F Fᵀ).
-
-    In Gaussian processes this is the partially independent training conditional (PITC); features of new rows
-    are those of PIC. K̃ equals K within blocks. :class:`MultiResolution` has the same form with low-rank
-    blocks, at a fraction of the bytes.
-
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
-    root_rank : int
-        Rank (and landmarks) of F.
-    n_blocks : int, optional
-        None makes blocks of about 200 rows.
-    landmarks : str or array (m, d)
-        Landmarks of F: a rule by name (:func:`gramian.landmarks.rules.select_landmarks`), or points.
-    partition : {"tree", "kmeans", "minibatch", "kcenters", "kernel"}
-    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
-
-    Attributes
-    ----------
-    As for :class:`MEKA`; ``features_.notes`` has the trace of the residual blocks that whitening cut off,
-    which is rounding and includes negative directions.
-
-    Raises ``InputError`` for unusable input and ``BudgetError`` if n·(root_rank + rows of a block) numbers
-    exceed the budget; more blocks take less.
-
-    Time O(n (m₀ + m) (d + m₀ + m)) for m₀ landmarks and m rows a block, memory n·(root_rank + m) numbers.
-
-    Source: Quiñonero-Candela and Rasmussen 2005; Snelson and Ghahramani 2007.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.approximations import LowRankPlusBlocks
-    >>> X = np.random.default_rng(0).random((600, 2))
-    >>> a = LowRankPlusBlocks(gamma=20.0, root_rank=40, random_state=0).fit(X)
-    >>> bool(a.relative_error(X) < 0.05), bool(a.block_errors(X).max() < 1e-6)
-    (True, True)
-    """
-
-    root_rank: int = 500
-    n_blocks: int | None = None
-    landmarks: Any = "kmeans"
-    partition: str = "tree"
-
-    def builder(self) -> LowRankPlusBlocksBuilder:
-        return self._sizes(LowRankPlusBlocksBuilder)
 
 
 #: Rows of a block if no number of blocks is given: its basis takes as much as a root of that rank. By hand.
@@ -282,3 +232,53 @@ class LowRankPlusBlocksBuilder(Builder):
         bases = whole_blocks(sample, members, settings, root, most=self.bounds.landmarks)
         forest = forest_of(partition, [[root.rank], [b.rank for b in bases]], root=True)
         return FeatureMap(kernel, partition, forest, (root, *bases), None, settings.dtype, left_out(bases))
+
+
+@approximation
+class LowRankPlusBlocks(Approximation):
+    r"""Nyström plus the exact diagonal blocks of its residual: K̃ = F Fᵀ + blockdiag(K − F Fᵀ).
+
+    In Gaussian processes this is the partially independent training conditional (PITC); features of new rows
+    are those of PIC. K̃ equals K within blocks. :class:`MultiResolution` has the same form with low-rank
+    blocks, at a fraction of the bytes.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
+    root_rank : int
+        Rank (and landmarks) of F.
+    n_blocks : int, optional
+        None makes blocks of about 200 rows.
+    landmarks : str or array (m, d)
+        Landmarks of F: a rule by name (:func:`gramian.landmarks.rules.select_landmarks`), or points.
+    partition : {"tree", "kmeans", "minibatch", "kcenters", "kernel"}
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
+
+    Attributes
+    ----------
+    As for :class:`MEKA`; ``features_.notes`` has the trace of the residual blocks that whitening cut off,
+    which is rounding and includes negative directions.
+
+    Raises ``InputError`` for unusable input and ``BudgetError`` if n·(root_rank + rows of a block) numbers
+    exceed the budget; more blocks take less.
+
+    Time O(n (m₀ + m) (d + m₀ + m)) for m₀ landmarks and m rows a block, memory n·(root_rank + m) numbers.
+
+    Source: Quiñonero-Candela and Rasmussen 2005; Snelson and Ghahramani 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.approximations import LowRankPlusBlocks
+    >>> X = np.random.default_rng(0).random((600, 2))
+    >>> a = LowRankPlusBlocks(gamma=20.0, root_rank=40, random_state=0).fit(X)
+    >>> bool(a.relative_error(X) < 0.05), bool(a.block_errors(X).max() < 1e-6)
+    (True, True)
+    """
+
+    builders = (LowRankPlusBlocksBuilder,)
+
+    root_rank: int = 500
+    n_blocks: int | None = None
+    landmarks: Any = "kmeans"
+    partition: str = "tree"

@@ -18,71 +18,13 @@ from gramian.approximations.approximation import Approximation, approximation
 from gramian.approximations.block_diagonal import check_rows, expected_rows, left_out
 from gramian.compression.basis import Basis
 from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
+from gramian.compression.cores import projection_core
 from gramian.compression.features import FeatureMap
-from gramian.compression.projection_core import projection_core
 from gramian.data.source import RowSource
 from gramian.exceptions import InputError
 from gramian.landmarks.partition import Partition, fit_partition
 from gramian.operators.block import BlockOperator
 from gramian.solvers.core import CoupledCore
-
-
-@approximation
-class ClusteredLowRank(Approximation):
-    r"""Eigenvectors of the diagonal blocks, coupled by their exact products with K: K̃ = U (UᵀKU) Uᵀ.
-
-    MEKA was derived from this method, which is quadratic in the rows. :meth:`of_matrix` compresses a given
-    symmetric matrix, such as the adjacency matrix of a graph.
-
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
-    rank, n_blocks : int
-        Number of eigenvectors of each block; number of blocks.
-    partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
-    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
-
-    Attributes: as for :class:`MEKA`.
-
-    Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
-
-    Time O(n² (d + rank) + Σ n_s³), memory O(n (d + rank) + max n_s² + (rank·n_blocks)²).
-
-    Source: Savas and Dhillon, "Clustered low rank approximation of graphs in information science
-    applications", 2011.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.approximations import ClusteredLowRank
-    >>> X = np.random.default_rng(0).random((300, 2))
-    >>> a = ClusteredLowRank(gamma=5.0, rank=15, n_blocks=4, random_state=0).fit(X)
-    >>> bool(a.relative_error(X) < 0.01)
-    True
-    >>> A = np.kron(np.eye(3), np.ones((20, 20)))
-    >>> ClusteredLowRank.of_matrix(A, 1, n_blocks=3, random_state=0).shape
-    (60, 60)
-    """
-
-    rank: int = 50
-    n_blocks: int = 10
-    partition: str = "kmeans"
-
-    @staticmethod
-    def of_matrix(
-        matrix: Any, rank: int, *, n_blocks: int = 10, labels: Any = None, random_state: RandomState = None
-    ) -> BlockOperator:
-        """Compress a symmetric matrix, dense or sparse: see :func:`.clustered_low_rank`."""
-        return clustered_low_rank(
-            matrix,
-            whole_number("rank", rank, 1),
-            n_blocks=whole_number("n_blocks", n_blocks, 1),
-            labels=labels,
-            rng=as_generator(random_state),
-        )
-
-    def builder(self) -> ClusteredLowRankBuilder:
-        return self._sizes(ClusteredLowRankBuilder)
 
 
 @dataclass(frozen=True)
@@ -128,6 +70,63 @@ class ClusteredLowRankBuilder(Builder):
         bases, kernel = settings.engine.map(build, members), settings.kernel
         core = projection_core(kernel, bases, None, settings.engine)
         return FeatureMap.of_blocks(bases, core, partition, kernel, settings.dtype, left_out(bases))
+
+
+@approximation
+class ClusteredLowRank(Approximation):
+    r"""Eigenvectors of the diagonal blocks, coupled by their exact products with K: K̃ = U (UᵀKU) Uᵀ.
+
+    MEKA was derived from this method, which is quadratic in the rows. :meth:`of_matrix` compresses a given
+    symmetric matrix, such as the adjacency matrix of a graph.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
+    rank, n_blocks : int
+        Number of eigenvectors of each block; number of blocks.
+    partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
+
+    Attributes: as for :class:`MEKA`.
+
+    Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
+
+    Time O(n² (d + rank) + Σ n_s³), memory O(n (d + rank) + max n_s² + (rank·n_blocks)²).
+
+    Source: Savas and Dhillon, "Clustered low rank approximation of graphs in information science
+    applications", 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.approximations import ClusteredLowRank
+    >>> X = np.random.default_rng(0).random((300, 2))
+    >>> a = ClusteredLowRank(gamma=5.0, rank=15, n_blocks=4, random_state=0).fit(X)
+    >>> bool(a.relative_error(X) < 0.01)
+    True
+    >>> A = np.kron(np.eye(3), np.ones((20, 20)))
+    >>> ClusteredLowRank.of_matrix(A, 1, n_blocks=3, random_state=0).shape
+    (60, 60)
+    """
+
+    builders = (ClusteredLowRankBuilder,)
+
+    rank: int = 50
+    n_blocks: int = 10
+    partition: str = "kmeans"
+
+    @staticmethod
+    def of_matrix(
+        matrix: Any, rank: int, *, n_blocks: int = 10, labels: Any = None, random_state: RandomState = None
+    ) -> BlockOperator:
+        """Compress a symmetric matrix, dense or sparse: see :func:`.clustered_low_rank`."""
+        return clustered_low_rank(
+            matrix,
+            whole_number("rank", rank, 1),
+            n_blocks=whole_number("n_blocks", n_blocks, 1),
+            labels=labels,
+            rng=as_generator(random_state),
+        )
 
 
 def clustered_low_rank(

@@ -27,59 +27,6 @@ from gramian.landmarks.partition import Partition, fit_partition
 from gramian.landmarks.rules import Landmarks, pick_rows, rows_seen, select_landmarks
 
 
-@approximation
-class KALS(Approximation):
-    r"""Kernel approximation by alternating least squares: K ≈ U Uᵀ fitted to sampled entries of K.
-
-    Each iteration solves V = argmin_V Σ_{(i,j) ∈ Ω} (K_ij − v_iᵀu_j)² and sets U ← (U + V)/2, from a Nyström
-    start. Features of any row, including the training rows, come from the last half-step,
-    u(x) = (U_JᵀU_J + μ I)⁻¹ U_Jᵀ k(X_J, x), on the columns J that all rows share.
-
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
-    rank : int
-        r, columns of U.
-    n_iter : int
-        Iterations. The paper found 4 enough; a spectrum that falls fast needs some more.
-    n_entries : int, optional
-        Number of sampled entries \|Ω\|; None is n·r·log n. A row has \|Ω\|/n, half in columns that all rows
-        share.
-    landmarks : str or array (m, d)
-        Rule for the Nyström start (:func:`gramian.landmarks.rules.select_landmarks`), or its points.
-    columns : str
-        Rule for the shared columns. "rpcholesky" covers outlying rows; with "uniform" they can make the
-        iteration diverge.
-    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
-
-    Raises ``InputError`` for unusable input, for instance fewer entries a row than the rank, and
-    ``BudgetError`` for a budget that is too small: U and V take 16·n·r bytes.
-
-    Time O(n_iter · \|Ω\| (r²/64 + d + r)); a new row costs \|Ω\|/n kernel values. The method is here for
-    comparison. For the same rank :class:`Nystrom` with its defaults was faster on every table tried, and as
-    accurate or more, except for the sampled error at rank 200 on ijcnn1 (docs/which-approximation.md).
-
-    Source: "Kernel approximation via alternating least squares", ESANN 2016, Algorithm 1. Sharing columns
-    within tiles and the half-step for new rows are gramian's.
-
-    Examples
-    --------
-    >>> import numpy as np, gramian as gm
-    >>> X = np.random.default_rng(0).random((500, 3))
-    >>> gm.KALS(gamma=2.0, rank=20, random_state=0).fit(X).relative_error(X) < 0.01
-    True
-    """
-
-    rank: int = 100
-    n_iter: int = 6
-    n_entries: int | None = None
-    landmarks: Any = "kmeans"
-    columns: str = "rpcholesky"
-
-    def builder(self) -> KALSBuilder:
-        return self._sizes(KALSBuilder)
-
-
 @dataclass(frozen=True)
 class KALSBuilder(Builder):
     r"""K̃ = F Fᵀ with features u(x) = (U_JᵀU_J + μ I)⁻¹ U_Jᵀ k(X_J, x).
@@ -126,8 +73,9 @@ class KALSBuilder(Builder):
 
     def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
         """Return the start of the iteration, a Nyström basis of the rank."""
+        count = self.rank if isinstance(self.landmarks, str) else len(self.landmarks)
         points = select_landmarks(
-            sample, self._start, self.landmarks, settings.rng, settings.engine, kernel=settings.kernel
+            sample, count, self.landmarks, settings.rng, settings.engine, kernel=settings.kernel
         )
         return FeatureMap.lone(settings.basis(points, self.rank), partition, settings.kernel)
 
@@ -142,7 +90,7 @@ class KALSBuilder(Builder):
         start = self.assemble(rows, partition, replace(settings, rng=starting))
         engine = settings.engine
         U = dense_features(start, source, chunk_rows=settings.chunk_rows, engine=engine).astype(np.float64)
-        entries = self._entries(source, rows, numbers, settings.kernel, choosing, drawing, engine)
+        entries = self._entries(source, rows, numbers, settings, choosing, drawing)
         for _ in range(self.n_iter):
             U += half_step(entries, U, engine, settings.progress)
             U *= 0.5
@@ -154,22 +102,17 @@ class KALSBuilder(Builder):
         root = Basis.of_columns(points, vectors, settings.kernel, settings.dtype, values)
         return FeatureMap.lone(root, partition, settings.kernel)
 
-    @property
-    def _start(self) -> int:
-        return self.rank if isinstance(self.landmarks, str) else len(self.landmarks)
-
     def _entries(
         self,
         source: RowSource,
         rows: Rows,
         numbers: Array,
-        kernel: Kernel,
+        settings: BuildSettings,
         choosing: np.random.Generator,
         drawing: np.random.Generator,
-        engine: Engine,
     ) -> Entries:
         assert self.per_row is not None
-        n = source.shape[0]
+        n, kernel = source.shape[0], settings.kernel
         if self.per_row >= n:
             chosen = np.arange(n)
         else:
@@ -178,7 +121,8 @@ class KALSBuilder(Builder):
             if len(looked) > rows_seen(self.columns, count):
                 looked = np.sort(choosing.choice(len(looked), rows_seen(self.columns, count), replace=False))
             count = min(count, len(looked))
-            picked = pick_rows(rows[looked], count, self.columns, kernel, choosing, n_jobs=engine.n_threads)
+            threads = settings.engine.n_threads
+            picked = pick_rows(rows[looked], count, self.columns, kernel, choosing, n_jobs=threads)
             chosen = np.sort(numbers[looked[picked]])
         return Entries(
             source,
@@ -188,6 +132,58 @@ class KALSBuilder(Builder):
             self.per_row - len(chosen),
             int(drawing.integers(2**32)),
         )
+
+
+@approximation
+class KALS(Approximation):
+    r"""Kernel approximation by alternating least squares: K ≈ U Uᵀ fitted to sampled entries of K.
+
+    Each iteration solves V = argmin_V Σ_{(i,j) ∈ Ω} (K_ij − v_iᵀu_j)² and sets U ← (U + V)/2, from a Nyström
+    start. Features of any row, including the training rows, come from the last half-step,
+    u(x) = (U_JᵀU_J + μ I)⁻¹ U_Jᵀ k(X_J, x), on the columns J that all rows share.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
+    rank : int
+        r, columns of U.
+    n_iter : int
+        Iterations. The paper found 4 enough; a spectrum that falls fast needs some more.
+    n_entries : int, optional
+        Number of sampled entries \|Ω\|; None is n·r·log n. A row has \|Ω\|/n, half in columns that all rows
+        share.
+    landmarks : str or array (m, d)
+        Rule for the Nyström start (:func:`gramian.landmarks.rules.select_landmarks`), or its points.
+    columns : str
+        Rule for the shared columns. "rpcholesky" covers outlying rows; with "uniform" they can make the
+        iteration diverge.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
+
+    Raises ``InputError`` for unusable input, for instance fewer entries a row than the rank, and
+    ``BudgetError`` for a budget that is too small: U and V take 16·n·r bytes.
+
+    Time O(n_iter · \|Ω\| (r²/64 + d + r)); a new row costs \|Ω\|/n kernel values. The method is here for
+    comparison. For the same rank :class:`Nystrom` with its defaults was faster on every table tried, and as
+    accurate or more, except for the sampled error at rank 200 on ijcnn1 (docs/which-approximation.md).
+
+    Source: "Kernel approximation via alternating least squares", ESANN 2016, Algorithm 1. Sharing columns
+    within tiles and the half-step for new rows are gramian's.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((500, 3))
+    >>> gm.KALS(gamma=2.0, rank=20, random_state=0).fit(X).relative_error(X) < 0.01
+    True
+    """
+
+    builders = (KALSBuilder,)
+
+    rank: int = 100
+    n_iter: int = 6
+    n_entries: int | None = None
+    landmarks: Any = "kmeans"
+    columns: str = "rpcholesky"
 
 
 #: Rows of a tile; they share sampled columns and thus one Cholesky factorization. Chosen by hand.

@@ -14,17 +14,153 @@ from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximations.approximation import Approximation, approximation
 from gramian.compression.basis import Basis
 from gramian.compression.builder import Bounds, Builder, BuildSettings, block_members
+from gramian.compression.cores import projection_core, sampled_core
 from gramian.compression.features import FeatureMap
-from gramian.compression.projection_core import projection_core
-from gramian.compression.rank_sharing import Size
-from gramian.compression.recompression import LEFT_OVER, LEFT_OVER_AFTER, recompress_core, recompression_bytes
-from gramian.compression.sampled_core import sampled_core
+from gramian.compression.recompression import (
+    LEFT_OVER,
+    LEFT_OVER_AFTER,
+    Size,
+    recompress_core,
+    recompression_bytes,
+)
 from gramian.data.source import RowSource
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import Landmarks, select_landmarks
+
+
+@dataclass(frozen=True)
+class MEKABuilder(Builder):
+    r"""w_s(x) = V_sᵀ k(Z_s, x) in each block, coupled by C.
+
+    The projection core replaces the kernel's feature φ(x) by its projection on the span of its block's
+    landmarks. A core with dropped blocks (``epsilon``) need not be positive semi-definite. ``rank_rule``
+    "singular" is the paper's section 4, rule (ii).
+
+    Time O(c m³ + (c m)² d + (c m)² r), memory O(c m d + R²), R = c·rank.
+    """
+
+    method: ClassVar[str] = "meka"
+    coupled: ClassVar[bool] = True
+    rank: int = 128
+    n_blocks: int = 10
+    core: str = "projection"
+    oversampling: float = 3.0
+    core_oversampling: float = 2.0
+    epsilon: float = 0.0
+    rank_rule: str = "equal"
+    landmarks: Landmarks | Sequence[Array] = "kmeans"
+    partition: str = "kmeans"
+
+    @property
+    def bounds(self) -> Bounds:
+        recompressed = self.core == "recompressed"
+        if isinstance(self.landmarks, str):
+            landmarks = max(1, round(self.oversampling * self.rank))
+        elif isinstance(self.landmarks, np.ndarray):
+            landmarks = max(1, -(-len(self.landmarks) // self.n_blocks))
+        else:
+            landmarks = max((len(points) for points in self.landmarks), default=1)
+        return Bounds(
+            n_blocks=self.n_blocks,
+            landmarks=landmarks,
+            rank=self.rank,  # before ranks are shared out
+            passes=int(recompressed),
+            definite=(recompressed or self.core == "projection") and not self.epsilon,
+        )
+
+    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
+        """Choose landmarks in each block, whiten the kernel on them and couple the blocks."""
+        members = block_members(partition.route(sample, settings.engine), partition.n_blocks)
+        streams = children(settings.rng, partition.n_blocks)
+        rule = self.landmarks
+        points = [] if isinstance(rule, str) else self._given(sample, partition)
+        recompressed = self.core == "recompressed"
+        whole = recompressed or self.rank_rule == "singular"
+        cap = self.bounds.landmarks if whole else self.rank
+
+        def build(s: int) -> Basis:
+            if isinstance(rule, str):
+                local = select_landmarks(
+                    sample[members[s]],
+                    self.bounds.landmarks,
+                    rule,
+                    streams[s],
+                    kernel=settings.kernel,
+                    tol=LEFT_OVER if recompressed else 0.0,
+                    tol_after=LEFT_OVER_AFTER * self.rank,
+                )
+            else:
+                local = points[s]
+            # A recompressed core gets its eigenvectors from all rows later.
+            return settings.basis(local, cap, coupled=True, spectral=not recompressed)
+
+        bases = settings.engine.map(build, range(partition.n_blocks))
+        if recompressed:  # finish computes its ranks and core from all rows
+            return FeatureMap.of_blocks(bases, None, partition, settings.kernel, settings.dtype)
+        if self.rank_rule == "singular":
+            counts = np.asarray([len(m) for m in members], np.float64)
+            bases = share_ranks(bases, counts, self.rank * partition.n_blocks)
+        keep = self._kept_pairs(settings.kernel, sample, members) if self.epsilon > 0 else None
+        if self.core == "projection":
+            core = projection_core(settings.kernel, bases, keep, settings.engine)
+        else:
+            count = round((1.0 + self.core_oversampling) * self.rank)
+            drawn = (
+                np.sort(stream.choice(mine, min(count, len(mine)), replace=False))
+                for stream, mine in zip(streams, members, strict=True)
+            )
+            rows = [sample[numbers] for numbers in drawn]
+            regularised = self.core == "sampled"
+            core = sampled_core(settings.kernel, bases, rows, keep, settings.engine, regularised=regularised)
+        return FeatureMap.of_blocks(bases, core, partition, settings.kernel, settings.dtype)
+
+    def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:
+        """Recompress the core if it is a recompressed one; otherwise return the features unchanged."""
+        if self.core != "recompressed":
+            return features
+        size = Size.of_equal_ranks(source.shape[0], self.rank, features.partition.n_blocks)
+        return recompress_core(features, size, source, settings)
+
+    def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
+        """Return the bytes of the recompression: ΦᵀΦ, its factors, and two more matrices a block."""
+        if self.core != "recompressed":
+            return 0
+        return recompression_bytes(self.n_blocks, min(self.bounds.landmarks, n_rows))
+
+    def _given(self, sample: Rows, partition: Partition) -> list[Array]:
+        """Return the user's points per block: a list unchanged, one array split by routing its rows."""
+        if isinstance(self.landmarks, np.ndarray):
+            points = np.asarray(select_landmarks(sample, 0, self.landmarks, np.random.default_rng(0)))
+            labels = partition.route(points)
+            return [points[labels == s] for s in range(partition.n_blocks)]
+        if len(self.landmarks) != partition.n_blocks:
+            raise InputError(
+                f"landmarks lists {len(self.landmarks)} arrays, but the partition has "
+                f"{partition.n_blocks} blocks. Give one array for each block, or one array for all."
+            )
+        unused = np.random.default_rng(0)
+        return [np.asarray(select_landmarks(sample, 0, p, unused)) for p in self.landmarks]
+
+    def _kept_pairs(self, kernel: Kernel, sample: Rows, members: list[IntArray]) -> Array:
+        if isinstance(kernel, Precomputed):
+            raise InputError(
+                f"epsilon={self.epsilon:g} compares means of blocks, which a precomputed kernel does not "
+                "have. Take epsilon=0."
+            )
+        means = np.stack(
+            [
+                np.asarray(sample[m].mean(axis=0), np.float64).ravel()
+                if len(m)
+                else np.zeros(sample.shape[1])
+                for m in members
+            ]
+        )
+        keep = kernel(means, dtype=np.float64, n_jobs=1) > self.epsilon
+        np.fill_diagonal(keep, True)
+        return keep
 
 
 @approximation
@@ -107,6 +243,8 @@ class MEKA(Approximation):
     ((500, 500), (5, 160), True)
     """
 
+    builders = (MEKABuilder,)
+
     rank: int = 128
     n_blocks: int = 10
     core: str = "projection"
@@ -122,149 +260,6 @@ class MEKA(Approximation):
         if self.oversampling is not None:
             return self._sizes(MEKABuilder)
         return self._sizes(MEKABuilder, oversampling=6.0 if self.core == "recompressed" else 3.0)
-
-
-@dataclass(frozen=True)
-class MEKABuilder(Builder):
-    r"""w_s(x) = V_sᵀ k(Z_s, x) in each block, coupled by C.
-
-    The projection core replaces the kernel's feature φ(x) by its projection on the span of its block's
-    landmarks. A core with dropped blocks (``epsilon``) need not be positive semi-definite. ``rank_rule``
-    "singular" is the paper's section 4, rule (ii).
-
-    Time O(c m³ + (c m)² d + (c m)² r), memory O(c m d + R²), R = c·rank.
-    """
-
-    method: ClassVar[str] = "meka"
-    coupled: ClassVar[bool] = True
-    rank: int = 128
-    n_blocks: int = 10
-    core: str = "projection"
-    oversampling: float = 3.0
-    core_oversampling: float = 2.0
-    epsilon: float = 0.0
-    rank_rule: str = "equal"
-    landmarks: Landmarks | Sequence[Array] = "kmeans"
-    partition: str = "kmeans"
-
-    @property
-    def bounds(self) -> Bounds:
-        recompressed = self.core == "recompressed"
-        if isinstance(self.landmarks, str):
-            landmarks = max(1, round(self.oversampling * self.rank))
-        elif isinstance(self.landmarks, np.ndarray):
-            landmarks = max(1, -(-len(self.landmarks) // self.n_blocks))
-        else:
-            landmarks = max((len(points) for points in self.landmarks), default=1)
-        return Bounds(
-            n_blocks=self.n_blocks,
-            landmarks=landmarks,
-            rank=self.rank,  # before ranks are shared out
-            passes=int(recompressed),
-            definite=(recompressed or self.core == "projection") and not self.epsilon,
-        )
-
-    def assemble(self, sample: Rows, partition: Partition, settings: BuildSettings) -> FeatureMap:
-        """Choose landmarks in each block, whiten the kernel on them and couple the blocks."""
-        members = block_members(partition.route(sample, settings.engine), partition.n_blocks)
-        streams = children(settings.rng, partition.n_blocks)
-        points = self._given(sample, partition)
-        recompressed = self.core == "recompressed"
-        whole = recompressed or self.rank_rule == "singular"
-        cap = self.bounds.landmarks if whole else self.rank
-
-        def build(s: int) -> Basis:
-            if points is None:
-                local = select_landmarks(
-                    sample[members[s]],
-                    self.bounds.landmarks,
-                    self._rule,
-                    streams[s],
-                    kernel=settings.kernel,
-                    tol=LEFT_OVER if recompressed else 0.0,
-                    tol_after=LEFT_OVER_AFTER * self.rank,
-                )
-            else:
-                local = points[s]
-            # A recompressed core gets its eigenvectors from all rows later.
-            return settings.basis(local, cap, coupled=True, spectral=not recompressed)
-
-        bases = settings.engine.map(build, range(partition.n_blocks))
-        if recompressed:  # finish computes its ranks and core from all rows
-            return FeatureMap.of_blocks(bases, None, partition, settings.kernel, settings.dtype)
-        if self.rank_rule == "singular":
-            counts = np.asarray([len(m) for m in members], np.float64)
-            bases = share_ranks(bases, counts, self.rank * partition.n_blocks)
-        keep = self._kept_pairs(settings.kernel, sample, members)
-        if self.core == "projection":
-            core = projection_core(settings.kernel, bases, keep, settings.engine)
-        else:
-            rows = round((1.0 + self.core_oversampling) * self.rank)
-            core = sampled_core(
-                settings.kernel,
-                bases,
-                sample,
-                members,
-                rows,
-                keep,
-                streams,
-                settings.engine,
-                regularised=self.core == "sampled",
-            )
-        return FeatureMap.of_blocks(bases, core, partition, settings.kernel, settings.dtype)
-
-    def finish(self, features: FeatureMap, source: RowSource, settings: BuildSettings) -> FeatureMap:
-        """Recompress the core if it is a recompressed one; otherwise return the features unchanged."""
-        if self.core != "recompressed":
-            return features
-        size = Size.of_equal_ranks(source.shape[0], self.rank, features.partition.n_blocks)
-        return recompress_core(features, size, source, settings)
-
-    def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
-        """Return the bytes of the recompression: ΦᵀΦ, its factors, and two more matrices a block."""
-        if self.core != "recompressed":
-            return 0
-        return recompression_bytes(self.n_blocks, min(self.bounds.landmarks, n_rows))
-
-    @property
-    def _rule(self) -> Landmarks:
-        return self.landmarks  # type: ignore[return-value]
-
-    def _given(self, sample: Rows, partition: Partition) -> list[Array] | None:
-        """Return the user's points per block: a list unchanged, one array split by routing its rows."""
-        if isinstance(self.landmarks, str):
-            return None
-        if isinstance(self.landmarks, np.ndarray):
-            points = np.asarray(select_landmarks(sample, 0, self.landmarks, np.random.default_rng(0)))
-            labels = partition.route(points)
-            return [points[labels == s] for s in range(partition.n_blocks)]
-        if len(self.landmarks) != partition.n_blocks:
-            raise InputError(
-                f"landmarks lists {len(self.landmarks)} arrays, but the partition has "
-                f"{partition.n_blocks} blocks. Give one array for each block, or one array for all."
-            )
-        unused = np.random.default_rng(0)
-        return [np.asarray(select_landmarks(sample, 0, p, unused)) for p in self.landmarks]
-
-    def _kept_pairs(self, kernel: Kernel, sample: Rows, members: list[IntArray]) -> Array | None:
-        if self.epsilon <= 0:
-            return None
-        if isinstance(kernel, Precomputed):
-            raise InputError(
-                f"epsilon={self.epsilon:g} compares means of blocks, which a precomputed kernel does not "
-                "have. Take epsilon=0."
-            )
-        means = np.stack(
-            [
-                np.asarray(sample[m].mean(axis=0), np.float64).ravel()
-                if len(m)
-                else np.zeros(sample.shape[1])
-                for m in members
-            ]
-        )
-        keep = kernel(means, dtype=np.float64, n_jobs=1) > self.epsilon
-        np.fill_diagonal(keep, True)
-        return keep
 
 
 def share_ranks(bases: list[Basis], counts: Float64Array, total: int) -> list[Basis]:

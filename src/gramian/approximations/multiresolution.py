@@ -23,62 +23,6 @@ from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import Landmarks, select_landmarks
 
 
-@approximation
-class MultiResolution(Approximation):
-    r"""A global Nyström basis plus, in each block, a Nyström basis of the residual kernel.
-
-    φ₀(x) = V₀ᵀ k(Z₀, x) for global landmarks Z₀, and w_s(x) = V_sᵀ (k(Z_s, x) − φ₀(Z_s) φ₀(x)) for landmarks
-    Z_s of block s, with whitening V₀ and V_s. K̃ is positive semi-definite for any data and exact as the ranks
-    grow. Its total rank is root_rank + n_blocks·rank, at a cost per row of only root_rank + rank.
-
-    Parameters
-    ----------
-    root_rank, rank, n_blocks : int
-        Rank of the global basis, upper bound on each block's rank, number of leaf blocks.
-    n_levels : int
-        2 is a root and blocks, 1 the root alone (Nyström), more than 2 a tree of nested blocks.
-    oversampling : float
-        Landmarks per rank in a block.
-    sparse_output : bool
-        ``transform`` returns a CSR matrix (a row has features only on its own path) or a dense array.
-    Other parameters and attributes as for :class:`MEKA`; an array of ``landmarks`` is used for the root.
-
-    Source: Snelson and Ghahramani 2007 (PIC); Katzfuss 2017 (multi-resolution approximation).
-
-    Examples
-    --------
-    >>> import numpy as np, gramian as gm
-    >>> X = np.random.default_rng(0).random((500, 3))
-    >>> a = gm.MultiResolution(gamma=20.0, root_rank=50, rank=20, n_blocks=8, random_state=0).fit(X)
-    >>> a.rank_, a.transform(X[:2]).shape, bool(a.relative_error(X) < 0.2)
-    (210, (2, 210), True)
-    """
-
-    root_rank: int = 500
-    rank: int = 100
-    n_blocks: int = 50
-    n_levels: int = 2
-    oversampling: float = 1.5
-    landmarks: Any = "kmeans"
-    partition: str = "kmeans"
-    sparse_output: bool = True
-
-    def builder(self) -> MultiResolutionBuilder:
-        if whole_number("n_levels", self.n_levels, 1) == 1:
-            return self._sizes(MultiResolutionBuilder, rank=0, n_blocks=1)
-        return self._sizes(MultiResolutionBuilder)
-
-    def _features(self, source: RowSource) -> Array | sp.csr_array:
-        if not self.sparse_output:
-            return super()._features(source)
-        return sparse_features(
-            bound(self.features_, source),
-            source,
-            chunk_rows=self.plan_.chunk_rows,
-            engine=Engine(self.n_jobs),
-        )
-
-
 @dataclass(frozen=True)
 class MultiResolutionBuilder(Builder):
     r"""φ₀(x) = V₀ᵀ k(Z₀, x) on all rows and, level by level, w_b(x) = V_bᵀ(k(Z_b, x) − f(Z_b) f(x)).
@@ -154,12 +98,65 @@ class MultiResolutionBuilder(Builder):
     def block_basis(self, rows: Rows, settings: BuildSettings, *above: Basis) -> Basis:
         """Choose a block's landmarks among its rows and whiten the residual kernel on them."""
         kernel, dtype = settings.kernel, settings.dtype
-        local = select_landmarks(
-            rows, self.bounds.landmarks, self._local, settings.rng, kernel=kernel, dtype=dtype
-        )
+        # Given points are for the root; a block chooses landmarks from its own rows.
+        rule = self.landmarks if isinstance(self.landmarks, str) else "kmeans"
+        local = select_landmarks(rows, self.bounds.landmarks, rule, settings.rng, kernel=kernel, dtype=dtype)
         return settings.basis(settings.floats(local), self.rank, *above)
 
-    @property
-    def _local(self) -> Landmarks:
-        # Given points are for the root; a block chooses landmarks from its own rows.
-        return self.landmarks if isinstance(self.landmarks, str) else "kmeans"
+
+@approximation
+class MultiResolution(Approximation):
+    r"""A global Nyström basis plus, in each block, a Nyström basis of the residual kernel.
+
+    φ₀(x) = V₀ᵀ k(Z₀, x) for global landmarks Z₀, and w_s(x) = V_sᵀ (k(Z_s, x) − φ₀(Z_s) φ₀(x)) for landmarks
+    Z_s of block s, with whitening V₀ and V_s. K̃ is positive semi-definite for any data and exact as the ranks
+    grow. Its total rank is root_rank + n_blocks·rank, at a cost per row of only root_rank + rank.
+
+    Parameters
+    ----------
+    root_rank, rank, n_blocks : int
+        Rank of the global basis, upper bound on each block's rank, number of leaf blocks.
+    n_levels : int
+        2 is a root and blocks, 1 the root alone (Nyström), more than 2 a tree of nested blocks.
+    oversampling : float
+        Landmarks per rank in a block.
+    sparse_output : bool
+        ``transform`` returns a CSR matrix (a row has features only on its own path) or a dense array.
+    Other parameters and attributes as for :class:`MEKA`; an array of ``landmarks`` is used for the root.
+
+    Source: Snelson and Ghahramani 2007 (PIC); Katzfuss 2017 (multi-resolution approximation).
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((500, 3))
+    >>> a = gm.MultiResolution(gamma=20.0, root_rank=50, rank=20, n_blocks=8, random_state=0).fit(X)
+    >>> a.rank_, a.transform(X[:2]).shape, bool(a.relative_error(X) < 0.2)
+    (210, (2, 210), True)
+    """
+
+    builders = (MultiResolutionBuilder,)
+
+    root_rank: int = 500
+    rank: int = 100
+    n_blocks: int = 50
+    n_levels: int = 2
+    oversampling: float = 1.5
+    landmarks: Any = "kmeans"
+    partition: str = "kmeans"
+    sparse_output: bool = True
+
+    def builder(self) -> MultiResolutionBuilder:
+        if whole_number("n_levels", self.n_levels, 1) == 1:
+            return self._sizes(MultiResolutionBuilder, rank=0, n_blocks=1)
+        return self._sizes(MultiResolutionBuilder)
+
+    def _features(self, source: RowSource) -> Array | sp.csr_array:
+        if not self.sparse_output:
+            return super()._features(source)
+        return sparse_features(
+            bound(self.features_, source),
+            source,
+            chunk_rows=self.plan_.chunk_rows,
+            engine=Engine(self.n_jobs),
+        )

@@ -36,89 +36,6 @@ from gramian.landmarks.rules import STOPPING, Landmarks, select_landmarks
 N_POWER, N_EXTRA = 1, 10
 
 
-@approximation
-class Nystrom(Approximation):
-    r"""Nyström approximation of rank r: K̃ = K(X, Z) M K(Z, X), a global low rank.
-
-    By default 5·r landmarks Z are pivots of a randomly pivoted Cholesky factorization, and K̃ on them is cut
-    to its r leading eigenvectors. The error is then within a few per cent of the best approximation of rank r
-    (K's own eigenvectors); with only r landmarks it is several times as large.
-
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
-    rank : int
-        r, number of features.
-    landmarks : str or array (m, d)
-        Rule by name (:func:`gramian.landmarks.rules.select_landmarks`): "uniform", "kmeans",
-        "weighted-kmeans", "leverage", "bless", "rpcholesky", "cholesky" (incomplete Cholesky),
-        "pivoted-qr"; or the points.
-    oversampling : float
-        Landmarks per rank.
-    recompress : bool
-        Cut to the rank by one pass over all rows; otherwise by the eigenvectors of K(Z, Z), as in the
-        classical method. Makes no difference if there are only as many landmarks as the rank.
-    svd : {"exact", "randomized"}
-        How to find eigenvectors of the m × m matrix: by LAPACK, or by products with random vectors (Li, Kwok
-        and Lu 2010, with q = 1 and p = 10), which is faster for thousands of landmarks.
-    tol : float
-        "rpcholesky" and "cholesky" stop early once they leave at most this part of tr(K).
-    warm_start : bool
-        ``fit`` keeps the landmarks of the last fit and adds as many as a larger rank or oversampling needs
-        ("rpcholesky": chosen by the residual that the kept ones leave). The m × m factorization and the pass
-        over the rows are repeated in full.
-    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
-
-    Attributes
-    ----------
-    landmarks_ : array (m, d). Others as for :class:`MEKA`.
-
-    Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
-
-    Time O(n m (d + m) + m³) with recompression, O(n m (d + r) + m³) without; memory of the build
-    O(m² + m d), of the result n·r numbers. One basis serves all rows: for a narrow kernel, a method with
-    blocks (:class:`BlockBasis`) is more accurate for the same bytes.
-
-    Source: Williams and Seeger 2001; Chen, Epperly, Tropp and Webber 2025 for the pivots.
-
-    Examples
-    --------
-    >>> import numpy as np, gramian as gm
-    >>> X = np.random.default_rng(0).random((500, 3))
-    >>> a = gm.Nystrom(gamma=2.0, rank=30, random_state=0).fit(X)
-    >>> best = np.linalg.eigvalsh(gm.Gaussian(lengthscale=0.5)(X))[-31]
-    >>> bool(a.spectral_error(X) < 1.05 * best)
-    True
-    """
-
-    _learns = ("landmarks_",)
-
-    rank: int = 100
-    landmarks: Any = "rpcholesky"
-    oversampling: float = 5.0
-    recompress: bool = True
-    svd: str = "exact"
-    tol: float = 0.0
-    warm_start: bool = False
-
-    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
-        """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
-        super().fit(X, y)
-        self.landmarks_ = self.features_.nodes[0].landmarks
-        return self
-
-    def builder(self) -> NystromBuilder:
-        tol = not_negative("tol", self.tol)
-        if tol and not (isinstance(self.landmarks, str) and self.landmarks in STOPPING):
-            rule = self.landmarks if isinstance(self.landmarks, str) else "given points"
-            raise InputError(
-                f"tol={self.tol!r} has no effect on landmarks={rule!r}. Take landmarks='rpcholesky' or "
-                "'cholesky', or tol=0."
-            )
-        kept = dense(self.landmarks_) if self.warm_start and hasattr(self, "landmarks_") else None
-        return self._sizes(NystromBuilder, tol=tol, kept=kept)
-
-
 @dataclass(frozen=True)
 class NystromBuilder(Builder):
     r"""φ(x) = Vᵀ k(Z, x) on m landmarks, K̃ = ΦΦᵀ of rank r ≤ m.
@@ -201,65 +118,88 @@ class NystromBuilder(Builder):
 
 
 @approximation
-class EnsembleNystrom(Approximation):
-    r"""A weighted sum of Nyström approximations, K̃ = Σ_t μ_t K(·, Z_t) K(Z_t, Z_t)⁺ K(Z_t, ·).
+class Nystrom(Approximation):
+    r"""Nyström approximation of rank r: K̃ = K(X, Z) M K(Z, X), a global low rank.
 
-    The experts are built one by one on few landmarks each. This costs n_experts · rank³ instead of
-    (n_experts · rank)³ for a single approximation on all of these landmarks, which is more accurate.
+    By default 5·r landmarks Z are pivots of a randomly pivoted Cholesky factorization, and K̃ on them is cut
+    to its r leading eigenvectors. The error is then within a few per cent of the best approximation of rank r
+    (K's own eigenvectors); with only r landmarks it is several times as large.
 
     Parameters
     ----------
     kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
-    rank, n_experts : int
-        Number of landmarks of an expert; number of experts.
-    landmarks : str
-        Rule by name (:func:`gramian.landmarks.rules.select_landmarks`).
-    weights : {"uniform", "ridge"}
-        1/n_experts each, or fitted to entries of K by non-negative least squares.
+    rank : int
+        r, number of features.
+    landmarks : str or array (m, d)
+        Rule by name (:func:`gramian.landmarks.rules.select_landmarks`): "uniform", "kmeans",
+        "weighted-kmeans", "leverage", "bless", "rpcholesky", "cholesky" (incomplete Cholesky),
+        "pivoted-qr"; or the points.
+    oversampling : float
+        Landmarks per rank.
+    recompress : bool
+        Cut to the rank by one pass over all rows; otherwise by the eigenvectors of K(Z, Z), as in the
+        classical method. Makes no difference if there are only as many landmarks as the rank.
+    svd : {"exact", "randomized"}
+        How to find eigenvectors of the m × m matrix: by LAPACK, or by products with random vectors (Li, Kwok
+        and Lu 2010, with q = 1 and p = 10), which is faster for thousands of landmarks.
+    tol : float
+        "rpcholesky" and "cholesky" stop early once they leave at most this part of tr(K).
+    warm_start : bool
+        ``fit`` keeps the landmarks of the last fit and adds as many as a larger rank or oversampling needs
+        ("rpcholesky": chosen by the residual that the kept ones leave). The m × m factorization and the pass
+        over the rows are repeated in full.
     memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
 
     Attributes
     ----------
-    expert_weights_ : array (n_experts,)
-        The weights μ.
-    expert_landmarks_ : list of arrays
-        The landmarks of each expert. Others as for :class:`MEKA`.
+    landmarks_ : array (m, d). Others as for :class:`MEKA`.
 
     Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
 
-    Time O(n · n_experts · rank (d + n_experts · rank)), result n · n_experts · rank numbers.
+    Time O(n m (d + m) + m³) with recompression, O(n m (d + r) + m³) without; memory of the build
+    O(m² + m d), of the result n·r numbers. One basis serves all rows: for a narrow kernel, a method with
+    blocks (:class:`BlockBasis`) is more accurate for the same bytes.
 
-    Source: Kumar, Mohri and Talwalkar 2009.
+    Source: Williams and Seeger 2001; Chen, Epperly, Tropp and Webber 2025 for the pivots.
 
     Examples
     --------
     >>> import numpy as np, gramian as gm
     >>> X = np.random.default_rng(0).random((500, 3))
-    >>> a = gm.EnsembleNystrom(gamma=2.0, rank=20, n_experts=4, random_state=0).fit(X)
-    >>> a.expert_weights_.tolist(), a.rank_
-    ([0.25, 0.25, 0.25, 0.25], 80)
+    >>> a = gm.Nystrom(gamma=2.0, rank=30, random_state=0).fit(X)
+    >>> best = np.linalg.eigvalsh(gm.Gaussian(lengthscale=0.5)(X))[-31]
+    >>> bool(a.spectral_error(X) < 1.05 * best)
+    True
     """
 
-    _learns = ("expert_weights_", "expert_landmarks_")
+    builders = (NystromBuilder,)
+
+    _learns = ("landmarks_",)
 
     rank: int = 100
-    n_experts: int = 5
-    landmarks: str = "uniform"
-    weights: str = "uniform"
+    landmarks: Any = "rpcholesky"
+    oversampling: float = 5.0
+    recompress: bool = True
+    svd: str = "exact"
+    tol: float = 0.0
+    warm_start: bool = False
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
         super().fit(X, y)
-        notes, points = self.features_.notes, self.features_.nodes[0].landmarks
-        experts = range(sum(name.startswith("weight of expert") for name in notes))
-        self.expert_weights_ = np.asarray([notes[f"weight of expert {t}"] for t in experts])
-        counts = [int(notes[f"landmarks of expert {t}"]) for t in experts]
-        self.expert_landmarks_ = np.split(np.asarray(points), np.cumsum(counts)[:-1])
+        self.landmarks_ = self.features_.nodes[0].landmarks
         return self
 
-    def builder(self) -> EnsembleNystromBuilder:
-        one_of("landmarks", self.landmarks, LANDMARKS)
-        return self._sizes(EnsembleNystromBuilder)
+    def builder(self) -> NystromBuilder:
+        tol = not_negative("tol", self.tol)
+        if tol and not (isinstance(self.landmarks, str) and self.landmarks in STOPPING):
+            rule = self.landmarks if isinstance(self.landmarks, str) else "given points"
+            raise InputError(
+                f"tol={self.tol!r} has no effect on landmarks={rule!r}. Take landmarks='rpcholesky' or "
+                "'cholesky', or tol=0."
+            )
+        kept = dense(self.landmarks_) if self.warm_start and hasattr(self, "landmarks_") else None
+        return self._sizes(NystromBuilder, tol=tol, kept=kept)
 
 
 #: Number of sampled rows; the weights are fitted to the entries of K between them. Chosen by hand.
@@ -304,6 +244,70 @@ class EnsembleNystromBuilder(Builder):
         notes = {f"weight of expert {t}": float(share) for t, share in enumerate(shares)}
         notes |= {f"landmarks of expert {t}": float(e.landmarks.shape[0]) for t, e in enumerate(experts)}
         return FeatureMap.lone(root, partition, kernel, notes)
+
+
+@approximation
+class EnsembleNystrom(Approximation):
+    r"""A weighted sum of Nyström approximations, K̃ = Σ_t μ_t K(·, Z_t) K(Z_t, Z_t)⁺ K(Z_t, ·).
+
+    The experts are built one by one on few landmarks each. This costs n_experts · rank³ instead of
+    (n_experts · rank)³ for a single approximation on all of these landmarks, which is more accurate.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
+    rank, n_experts : int
+        Number of landmarks of an expert; number of experts.
+    landmarks : str
+        Rule by name (:func:`gramian.landmarks.rules.select_landmarks`).
+    weights : {"uniform", "ridge"}
+        1/n_experts each, or fitted to entries of K by non-negative least squares.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
+
+    Attributes
+    ----------
+    expert_weights_ : array (n_experts,)
+        The weights μ.
+    expert_landmarks_ : list of arrays
+        The landmarks of each expert. Others as for :class:`MEKA`.
+
+    Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
+
+    Time O(n · n_experts · rank (d + n_experts · rank)), result n · n_experts · rank numbers.
+
+    Source: Kumar, Mohri and Talwalkar 2009.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((500, 3))
+    >>> a = gm.EnsembleNystrom(gamma=2.0, rank=20, n_experts=4, random_state=0).fit(X)
+    >>> a.expert_weights_.tolist(), a.rank_
+    ([0.25, 0.25, 0.25, 0.25], 80)
+    """
+
+    builders = (EnsembleNystromBuilder,)
+
+    _learns = ("expert_weights_", "expert_landmarks_")
+
+    rank: int = 100
+    n_experts: int = 5
+    landmarks: str = "uniform"
+    weights: str = "uniform"
+
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
+        """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
+        super().fit(X, y)
+        notes, points = self.features_.notes, self.features_.nodes[0].landmarks
+        experts = range(sum(name.startswith("weight of expert") for name in notes))
+        self.expert_weights_ = np.asarray([notes[f"weight of expert {t}"] for t in experts])
+        counts = [int(notes[f"landmarks of expert {t}"]) for t in experts]
+        self.expert_landmarks_ = np.split(np.asarray(points), np.cumsum(counts)[:-1])
+        return self
+
+    def builder(self) -> EnsembleNystromBuilder:
+        one_of("landmarks", self.landmarks, LANDMARKS)
+        return self._sizes(EnsembleNystromBuilder)
 
 
 def _fitted_weights(

@@ -20,51 +20,6 @@ from gramian.kernels.dot_products import DotKernel, Series, maclaurin_series
 from gramian.kernels.spectral import share_out
 
 
-@approximation
-class RandomMaclaurin(Approximation):
-    r"""Random Maclaurin features of a dot-product kernel k(x, z) = Σ a_n (x·z/ℓ²)ⁿ with a_n ≥ 0.
-
-    φ_i(x) = √c_i · Π_{j ≤ n} (ω_ij·x/ℓ) with random signs ω_ij, where n is the power assigned to feature i.
-
-    Parameters
-    ----------
-    kernel : "polynomial", "linear", a :class:`Kernel` of one of these kinds, or sums, products and positive
-        multiples of them: any polynomial in x·z with coefficients ≥ 0
-    rank : int
-        Number of features.
-    powers : {"shared", "drawn"}
-        "shared" gives each power its best share of the features; "drawn" a random share, as in the paper,
-        with 1.5 to 3 times the error.
-    exact_low : bool
-        Represent the powers 0 and 1 exactly, with 1 + d of the features.
-    Other parameters and attributes as for :class:`MEKA`.
-
-    The variance of a power grows as ‖x/ℓ‖²ⁿ, so the method suits rows of norm about ℓ. Time O(n d rank
-    degree); the map holds the signs, at most rank·degree·d numbers.
-
-    Source: Kar and Karnick 2012.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.approximations.polynomial_maps import RandomMaclaurin
-    >>> X = np.random.default_rng(0).random((300, 5))
-    >>> a = RandomMaclaurin(degree=2, rank=2000, exact_low=True, random_state=0).fit(X)
-    >>> a.rank_, bool(a.relative_error(X) < 0.05)
-    (2000, True)
-    """
-
-    map_ = property(fitted_map)
-
-    kernel: Any = field(default="polynomial", kw_only=False)
-    rank: int = 1000
-    powers: str = "shared"
-    exact_low: bool = False
-
-    def builder(self) -> RandomMaclaurinBuilder:
-        return self._sizes(RandomMaclaurinBuilder)
-
-
 @dataclass(frozen=True, eq=False)
 class MaclaurinColumns(ExplicitColumns):
     """φ_i(x) = amplitude_i · Π_{j ≤ N_i} (ω_ij·x), plus the exact terms √a_0 and √a_1·x/ℓ if requested.
@@ -163,41 +118,47 @@ class RandomMaclaurinBuilder(ExplicitBuilder):
 
 
 @approximation
-class TensorSketch(Approximation):
-    r"""TensorSketch: the polynomial kernel (x·z/ℓ² + offset)^degree by hashed features.
+class RandomMaclaurin(Approximation):
+    r"""Random Maclaurin features of a dot-product kernel k(x, z) = Σ a_n (x·z/ℓ²)ⁿ with a_n ≥ 0.
 
-    φ(x) = FFT⁻¹(Π_j FFT(C_j y)) with y = (x/ℓ, √offset) is a CountSketch of the d^degree monomials, without
-    computing any of them.
+    φ_i(x) = √c_i · Π_{j ≤ n} (ω_ij·x/ℓ) with random signs ω_ij, where n is the power assigned to feature i.
 
     Parameters
     ----------
-    kernel : "polynomial", "linear", a :class:`Kernel` of one of these kinds, or a positive multiple of one
+    kernel : "polynomial", "linear", a :class:`Kernel` of one of these kinds, or sums, products and positive
+        multiples of them: any polynomial in x·z with coefficients ≥ 0
     rank : int
-        Number of features (buckets of the hashes); a number without large prime factors makes the FFT fast.
+        Number of features.
+    powers : {"shared", "drawn"}
+        "shared" gives each power its best share of the features; "drawn" a random share, as in the paper,
+        with 1.5 to 3 times the error.
+    exact_low : bool
+        Represent the powers 0 and 1 exactly, with 1 + d of the features.
     Other parameters and attributes as for :class:`MEKA`.
 
-    Time O(n degree (d + rank log rank)), for sparse rows with stored entries in place of d; memory
-    O(degree·d) for the map.
+    The variance of a power grows as ‖x/ℓ‖²ⁿ, so the method suits rows of norm about ℓ. Time O(n d rank
+    degree); the map holds the signs, at most rank·degree·d numbers.
 
-    Source: Pham and Pagh 2013.
+    Source: Kar and Karnick 2012.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from gramian.approximations.polynomial_maps import TensorSketch
+    >>> from gramian.approximations.polynomial_maps import RandomMaclaurin
     >>> X = np.random.default_rng(0).random((300, 5))
-    >>> a = TensorSketch(degree=2, rank=2000, random_state=0).fit(X)
+    >>> a = RandomMaclaurin(degree=2, rank=2000, exact_low=True, random_state=0).fit(X)
     >>> a.rank_, bool(a.relative_error(X) < 0.05)
     (2000, True)
     """
+
+    builders = (RandomMaclaurinBuilder,)
 
     map_ = property(fitted_map)
 
     kernel: Any = field(default="polynomial", kw_only=False)
     rank: int = 1000
-
-    def builder(self) -> TensorSketchBuilder:
-        return self._sizes(TensorSketchBuilder)
+    powers: str = "shared"
+    exact_low: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,3 +235,40 @@ class TensorSketchBuilder(ExplicitBuilder):
         # The kernel's factor is divided evenly over the sketches.
         values = rng.choice([-1.0, 1.0], shape) * numbers * factor ** (0.5 / inner.degree)
         return TensorSketchColumns(buckets, values.astype(dtype), self.rank)
+
+
+@approximation
+class TensorSketch(Approximation):
+    r"""TensorSketch: the polynomial kernel (x·z/ℓ² + offset)^degree by hashed features.
+
+    φ(x) = FFT⁻¹(Π_j FFT(C_j y)) with y = (x/ℓ, √offset) is a CountSketch of the d^degree monomials, without
+    computing any of them.
+
+    Parameters
+    ----------
+    kernel : "polynomial", "linear", a :class:`Kernel` of one of these kinds, or a positive multiple of one
+    rank : int
+        Number of features (buckets of the hashes); a number without large prime factors makes the FFT fast.
+    Other parameters and attributes as for :class:`MEKA`.
+
+    Time O(n degree (d + rank log rank)), for sparse rows with stored entries in place of d; memory
+    O(degree·d) for the map.
+
+    Source: Pham and Pagh 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.approximations.polynomial_maps import TensorSketch
+    >>> X = np.random.default_rng(0).random((300, 5))
+    >>> a = TensorSketch(degree=2, rank=2000, random_state=0).fit(X)
+    >>> a.rank_, bool(a.relative_error(X) < 0.05)
+    (2000, True)
+    """
+
+    builders = (TensorSketchBuilder,)
+
+    map_ = property(fitted_map)
+
+    kernel: Any = field(default="polynomial", kw_only=False)
+    rank: int = 1000

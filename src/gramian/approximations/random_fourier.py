@@ -22,54 +22,6 @@ from gramian.kernels.families import EuclideanKernel
 from gramian.kernels.spectral import spectral_draws, spectral_terms, stratified
 
 
-@approximation
-class RandomFourier(Approximation):
-    r"""Random Fourier features: φ(x) = √(2/r)·(sin w_j·x, cos w_j·x), w_j drawn from the kernel's spectrum.
-
-    E φ(x)·φ(z) = k(x, z), and φ(x)·φ(x) = k(x, x). The map is drawn before any row is seen, so training is
-    one pass and rows may be streamed. The error falls as 1/√rank, more slowly than Nyström's if the spectrum
-    falls fast.
-
-    Parameters
-    ----------
-    kernel : "rbf", "laplacian", "exponential", "matern32", "matern52", "rational_quadratic", "cauchy", a
-        :class:`Kernel` of one of these kinds, or sums, products and positive multiples of them
-    rank : int
-        Number of features; even for pairs.
-    draws : {"orthogonal", "iid", "qmc"}
-        "orthogonal" directions in groups of d; independent ones; or a scrambled Sobol sequence, whose error
-        falls faster than 1/√rank: at rank 2,000 it has a third of the others' error on tables of 8 to 12
-        features.
-    form : {"pairs", "phase"}
-        Sine and cosine of rank/2 frequencies, or √2 cos(w·x + b) of rank frequencies with random phases b.
-    Other parameters and attributes as for :class:`MEKA`.
-
-    Time O(n d rank), memory O(d rank) for the map and n·rank numbers for the operator.
-
-    Source: Rahimi and Recht 2007; Yu et al. 2016 (orthogonal); Avron et al. 2016 (quasi-Monte Carlo).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.approximations.random_fourier import RandomFourier
-    >>> X = np.random.default_rng(0).random((500, 3))
-    >>> a = RandomFourier(gamma=2.0, rank=800, random_state=0).fit(X)
-    >>> a.transform(X[:2]).shape, bool(a.relative_error(X) < 0.05)
-    ((2, 800), True)
-    """
-
-    map_ = property(fitted_map)
-
-    rank: int = 1000
-    draws: str = "orthogonal"
-    form: str = "pairs"
-
-    def builder(self) -> RandomFourierBuilder:
-        made = self._sizes(RandomFourierBuilder)
-        draws_of(made.rank, made.form)
-        return made
-
-
 class Waves(ExplicitColumns):
     """√a_j·(sin t_j(x), cos t_j(x)) for linear t, or √(2a_j)·cos(t_j(x) + b_j) with phases b.
 
@@ -186,6 +138,51 @@ class RandomFourierBuilder(ExplicitBuilder):
         return FourierColumns(waves, *wave_factors(weights, self.form, dtype, rng))
 
 
+@approximation
+class RandomFourier(Approximation):
+    r"""Random Fourier features: φ(x) = √(2/r)·(sin w_j·x, cos w_j·x), w_j drawn from the kernel's spectrum.
+
+    E φ(x)·φ(z) = k(x, z), and φ(x)·φ(x) = k(x, x). The map is drawn before any row is seen, so training is
+    one pass and rows may be streamed. The error falls as 1/√rank, more slowly than Nyström's if the spectrum
+    falls fast.
+
+    Parameters
+    ----------
+    kernel : "rbf", "laplacian", "exponential", "matern32", "matern52", "rational_quadratic", "cauchy", a
+        :class:`Kernel` of one of these kinds, or sums, products and positive multiples of them
+    rank : int
+        Number of features; even for pairs.
+    draws : {"orthogonal", "iid", "qmc"}
+        "orthogonal" directions in groups of d; independent ones; or a scrambled Sobol sequence, whose error
+        falls faster than 1/√rank: at rank 2,000 it has a third of the others' error on tables of 8 to 12
+        features.
+    form : {"pairs", "phase"}
+        Sine and cosine of rank/2 frequencies, or √2 cos(w·x + b) of rank frequencies with random phases b.
+    Other parameters and attributes as for :class:`MEKA`.
+
+    Time O(n d rank), memory O(d rank) for the map and n·rank numbers for the operator.
+
+    Source: Rahimi and Recht 2007; Yu et al. 2016 (orthogonal); Avron et al. 2016 (quasi-Monte Carlo).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.approximations.random_fourier import RandomFourier
+    >>> X = np.random.default_rng(0).random((500, 3))
+    >>> a = RandomFourier(gamma=2.0, rank=800, random_state=0).fit(X)
+    >>> a.transform(X[:2]).shape, bool(a.relative_error(X) < 0.05)
+    ((2, 800), True)
+    """
+
+    builders = (RandomFourierBuilder,)
+
+    map_ = property(fitted_map)
+
+    rank: int = 1000
+    draws: str = "orthogonal"
+    form: str = "pairs"
+
+
 def draws_of(rank: int, form: str) -> int:
     """Return the number of frequencies that give ``rank`` features."""
     if form == "pairs" and rank % 2:
@@ -205,51 +202,6 @@ def wave_factors(
         squares = squares[:1]
     phases = None if form == "pairs" else rng.uniform(0.0, 2.0 * np.pi, len(weights)).astype(dtype)
     return np.sqrt(squares).astype(dtype), phases
-
-
-@approximation
-class Fastfood(Approximation):
-    r"""Fastfood: random Fourier features in time O(rank·log d) a row, by Hadamard transforms.
-
-    The frequencies are the rows of S H G Π H B/ℓ, with random signs B, a permutation Π, a normal diagonal G,
-    the Hadamard matrix H, and lengths S from the kernel's spectral distribution. Each row is distributed like
-    a random Fourier frequency. Rows of the same block depend on each other, but the error is about that of
-    independent draws.
-
-    Parameters
-    ----------
-    kernel : "rbf", "exponential", "matern32", "matern52", "rational_quadratic", "cauchy", a :class:`Kernel`
-        of one of these kinds, or a positive multiple of one: functions of ‖(x − z)/ℓ‖₂
-    rank : int
-        Number of features; even for pairs.
-    form : {"pairs", "phase"}
-        As for :class:`RandomFourier`.
-    Other parameters and attributes as for :class:`MEKA`.
-
-    Time O(n rank log d), memory O(rank + d) for the map. Faster than :class:`RandomFourier` from about 200
-    features on. Sparse rows are made dense, one tile at a time.
-
-    Source: Le, Sarlós and Smola 2013.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.approximations.random_fourier import Fastfood
-    >>> X = np.random.default_rng(0).random((300, 40))
-    >>> a = Fastfood(gamma=0.1, rank=1000, random_state=0).fit(X)
-    >>> a.features_.nbytes < 20_000, bool(a.relative_error(X) < 0.1)
-    (True, True)
-    """
-
-    map_ = property(fitted_map)
-
-    rank: int = 1000
-    form: str = "pairs"
-
-    def builder(self) -> FastfoodBuilder:
-        made = self._sizes(FastfoodBuilder)
-        draws_of(made.rank, made.form)
-        return made
 
 
 #: The transform is a product of matrices up to 2⁶ wide, which stay in the cache. Chosen by hand.
@@ -382,3 +334,45 @@ class FastfoodBuilder(ExplicitBuilder):
             (np.sqrt(squares / width) / norms).astype(dtype),
             *wave_factors(weights, self.form, dtype, rng),
         )
+
+
+@approximation
+class Fastfood(Approximation):
+    r"""Fastfood: random Fourier features in time O(rank·log d) a row, by Hadamard transforms.
+
+    The frequencies are the rows of S H G Π H B/ℓ, with random signs B, a permutation Π, a normal diagonal G,
+    the Hadamard matrix H, and lengths S from the kernel's spectral distribution. Each row is distributed like
+    a random Fourier frequency. Rows of the same block depend on each other, but the error is about that of
+    independent draws.
+
+    Parameters
+    ----------
+    kernel : "rbf", "exponential", "matern32", "matern52", "rational_quadratic", "cauchy", a :class:`Kernel`
+        of one of these kinds, or a positive multiple of one: functions of ‖(x − z)/ℓ‖₂
+    rank : int
+        Number of features; even for pairs.
+    form : {"pairs", "phase"}
+        As for :class:`RandomFourier`.
+    Other parameters and attributes as for :class:`MEKA`.
+
+    Time O(n rank log d), memory O(rank + d) for the map. Faster than :class:`RandomFourier` from about 200
+    features on. Sparse rows are made dense, one tile at a time.
+
+    Source: Le, Sarlós and Smola 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.approximations.random_fourier import Fastfood
+    >>> X = np.random.default_rng(0).random((300, 40))
+    >>> a = Fastfood(gamma=0.1, rank=1000, random_state=0).fit(X)
+    >>> a.features_.nbytes < 20_000, bool(a.relative_error(X) < 0.1)
+    (True, True)
+    """
+
+    builders = (FastfoodBuilder,)
+
+    map_ = property(fitted_map)
+
+    rank: int = 1000
+    form: str = "pairs"

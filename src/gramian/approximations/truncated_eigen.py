@@ -23,65 +23,6 @@ from gramian.estimator.summaries import Evidence
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.landmarks.partition import Partition, fit_partition
 
-
-@approximation
-class TruncatedEigen(Approximation):
-    r"""The leading eigenvectors of K on all rows, the best approximation of K of that rank.
-
-    A reference for the other methods, for up to some ten thousand rows. K is never stored: a block Krylov
-    method computes about ten products with it, by tiles.
-
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
-    rank : int
-    tol : float
-        The iteration stops once all residuals ‖K u − λ u‖ are at most tol·λ.
-    max_iter : int
-        Largest number of products with K; a warning states the residual if they do not suffice.
-    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
-
-    Attributes
-    ----------
-    n_iter_ : number of products with K. Others as for :class:`MEKA`; ``features_.notes`` has the largest
-        residual, recomputed at the end.
-
-    Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
-
-    Time O(max_iter · n² (d + rank)), memory O(max_iter · n · rank): quadratic in n. A new row costs n kernel
-    values.
-
-    Source: Golub and Underwood 1977; Musco and Musco 2015.
-
-    Examples
-    --------
-    >>> import numpy as np, gramian as gm
-    >>> X = np.random.default_rng(0).random((300, 3))
-    >>> a = gm.TruncatedEigen(gamma=2.0, rank=20, random_state=0).fit(X)
-    >>> K = gm.Gaussian(lengthscale=0.5)(X)
-    >>> bool(np.isclose(np.linalg.norm(K - a.operator_.to_dense(), 2), np.linalg.eigvalsh(K)[-21]))
-    True
-    """
-
-    _learns = ("n_iter_",)
-
-    rank: int = 100
-    tol: float = 1e-6
-    max_iter: int = 20
-
-    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
-        """Find the leading eigenvectors of the Gram matrix of the rows of X. ``y`` is ignored."""
-        super().fit(X, y)
-        self.n_iter_ = int(self.features_.notes["passes over K"])
-        return self
-
-    def _evidence(self) -> Evidence:
-        return replace(super()._evidence(), solver=(("iterations", f"{self.n_iter_:,}"),))
-
-    def builder(self) -> TruncatedEigenBuilder:
-        return self._sizes(TruncatedEigenBuilder, tol=positive_number("tol", self.tol))
-
-
 #: Function V → K V.
 Product: TypeAlias = Callable[[Float64Array], Float64Array]
 
@@ -135,6 +76,66 @@ class TruncatedEigenBuilder(Builder):
         """Build the features from all rows of the source, without sampling."""
         rows = source.take(np.arange(source.shape[0]))
         return self.assemble(rows, fit_partition(rows[:1], 1, rng=settings.rng), settings)
+
+
+@approximation
+class TruncatedEigen(Approximation):
+    r"""The leading eigenvectors of K on all rows, the best approximation of K of that rank.
+
+    A reference for the other methods, for up to some ten thousand rows. K is never stored: a block Krylov
+    method computes about ten products with it, by tiles.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
+    rank : int
+    tol : float
+        The iteration stops once all residuals ‖K u − λ u‖ are at most tol·λ.
+    max_iter : int
+        Largest number of products with K; a warning states the residual if they do not suffice.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
+
+    Attributes
+    ----------
+    n_iter_ : number of products with K. Others as for :class:`MEKA`; ``features_.notes`` has the largest
+        residual, recomputed at the end.
+
+    Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
+
+    Time O(max_iter · n² (d + rank)), memory O(max_iter · n · rank): quadratic in n. A new row costs n kernel
+    values.
+
+    Source: Golub and Underwood 1977; Musco and Musco 2015.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((300, 3))
+    >>> a = gm.TruncatedEigen(gamma=2.0, rank=20, random_state=0).fit(X)
+    >>> K = gm.Gaussian(lengthscale=0.5)(X)
+    >>> bool(np.isclose(np.linalg.norm(K - a.operator_.to_dense(), 2), np.linalg.eigvalsh(K)[-21]))
+    True
+    """
+
+    builders = (TruncatedEigenBuilder,)
+
+    _learns = ("n_iter_",)
+
+    rank: int = 100
+    tol: float = 1e-6
+    max_iter: int = 20
+
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
+        """Find the leading eigenvectors of the Gram matrix of the rows of X. ``y`` is ignored."""
+        super().fit(X, y)
+        self.n_iter_ = int(self.features_.notes["passes over K"])
+        return self
+
+    def _evidence(self) -> Evidence:
+        return replace(super()._evidence(), solver=(("iterations", f"{self.n_iter_:,}"),))
+
+    def builder(self) -> TruncatedEigenBuilder:
+        return self._sizes(TruncatedEigenBuilder, tol=positive_number("tol", self.tol))
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,15 @@ def phase_bytes(
         solve = (2 if builder.bounds.definite else 4) * core + 16 * s.leaves * s.r**2
     chunk = min(chunk, n)
     reading = chunk * (8 * 5 + 16 * p + work.row_bytes) + work.read_bytes
-    flight = reading + _flight_bytes(s, d, p, item, held * work.itemsize, threads, chunk)
+    # The units that threads work on: a tile may be computed in float64, its rows centred and scaled.
+    widest, rows = max(s.m0, s.m), min(UNIT_ROWS, chunk)
+    unit = rows * ((s.path + s.r + widest + s.r + 2 * p) * item + held * work.itemsize)
+    unit += min(rows, tile_rows(max(widest, d + 2), item)) * (widest + d + 2) * 8
+    # The sums that wait to be added. Rows are sorted by leaf, so a unit meets only neighbouring leaves (half
+    # more, because sizes vary).
+    leaves = min(s.leaves, 2 + 1.5 * s.leaves * rows / chunk)
+    result = item * (s.path**2 + leaves * s.r * (s.path + s.r + p))
+    flight = reading + int(threads * unit + (2 * threads + 1) * result)
     return {
         "sample": drawn + partition,
         "bases": drawn + bases + core * 5 // 4 + working,
@@ -137,19 +145,6 @@ def phase_bytes(
         "solve": bases + core + 2 * sums + solve,
         "fold": bases + core + sums + weights + 8 * max(s.m0**2, s.m * s.r, s.path * s.r),
     }
-
-
-def _flight_bytes(s: _Counts, d: int, p: int, item: int, row: int, threads: int, chunk: int) -> int:
-    """Return the bytes of the units that threads work on, and of the sums that wait to be added."""
-    widest = max(s.m0, s.m)
-    rows = min(UNIT_ROWS, chunk)
-    unit = rows * ((s.path + s.r + widest + s.r + 2 * p) * item + row)
-    # A tile may be computed in float64, and its rows are centred and scaled.
-    unit += min(rows, tile_rows(max(widest, d + 2), item)) * (widest + d + 2) * 8
-    # Rows are sorted by leaf, so a unit meets only neighbouring leaves (half more, because sizes vary).
-    leaves = min(s.leaves, 2 + 1.5 * s.leaves * rows / chunk)
-    result = item * (s.path**2 + leaves * s.r * (s.path + s.r + p))
-    return int(threads * unit + (2 * threads + 1) * result)
 
 
 def phase_seconds(builder: Builder, work: Workload, item: int, threads: int, sample: int) -> dict[str, float]:

@@ -8,7 +8,7 @@ w_s(x)ᵀ C_st w_t(y) where a core couples the blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike
 
 from gramian._typing import Array, FloatArray, IntArray, Rows
 from gramian.compression.basis import Basis
+from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
@@ -203,6 +204,36 @@ class FeatureMap:
             return unit, work(unit, X, self.unit_features(X, unit))
 
         return engine.results(task, units_by_leaf(labels, self.leaf_levels, unit_rows))
+
+    def map_source(
+        self,
+        source: RowSource,
+        work: Callable[[IntArray, Unit, Rows, FloatArray], Result],
+        *,
+        chunk_rows: int,
+        engine: Engine,
+    ) -> Generator[Result, None, None]:
+        """Yield work on (row numbers, unit, rows, path features) of each unit over all rows, in order.
+
+        Close it where the loop may end early: tasks are under way while it waits.
+        """
+        for where, rows in row_blocks(source, chunk_rows):
+
+            def task(unit: Unit, start: int = where.start, rows: Rows = rows) -> Result:
+                X = rows[unit.rows]
+                return work(start + unit.rows, unit, X, self.unit_features(X, unit))
+
+            labels = self.partition.route(rows, engine)
+            with engine.results(task, units_by_leaf(labels, self.leaf_levels)) as found:
+                yield from found
+
+    def leaf_blocks(
+        self, source: RowSource, *, chunk_rows: int, engine: Engine
+    ) -> Generator[tuple[IntArray, Unit, FloatArray], None, None]:
+        """Yield (row numbers, unit, path features) of each unit over all rows: see :meth:`map_source`."""
+        return self.map_source(
+            source, lambda numbers, unit, _, F: (numbers, unit, F), chunk_rows=chunk_rows, engine=engine
+        )
 
 
 def forest_of(

@@ -13,7 +13,6 @@ from gramian._typing import Array
 from gramian.compression.builder import Builder, BuildSettings
 from gramian.compression.costs import Workload, phase_bytes, phase_seconds
 from gramian.compression.features import UNIT_ROWS, FeatureMap
-from gramian.compression.rank_sharing import at_most_rows
 from gramian.data.source import RowSource
 from gramian.engine import Run
 from gramian.exceptions import BudgetError, user_level
@@ -169,10 +168,12 @@ def make_plan(
 
     need = max(sized(NOMINAL_THREADS, MIN_CHUNK_ROWS, _least_sample(builder, work)).values())
     if need > memory_budget:
+        smaller = {AS_ASKED: f", or {builder.remedy} (approximation='auto' does)"}
+        smaller[EXACT] = ", or use approximation='auto'"
         raise BudgetError(
             f"memory_budget={format_bytes(memory_budget)} is too small for {_sizes(builder)} on "
             f"{work.n_features} features: at least {format_bytes(1.01 * need)} is needed. Raise "
-            f"the budget{_smaller(builder, reason)}.",
+            f"the budget{smaller.get(reason, '')}.",
             need,
         )
     chunk = min(MAX_CHUNK_ROWS, max(MIN_CHUNK_ROWS, work.n_rows))
@@ -213,12 +214,6 @@ def later_bytes(builder: Builder, work: Workload, plan: Plan) -> dict[str, int]:
     item = np.dtype(plan.dtype).itemsize
     everything = phase_bytes(builder, work, item, plan.n_threads, plan.chunk_rows, plan.sample_rows)
     return {phase: everything[phase] for phase in ("sums", "solve", "fold")}
-
-
-def _smaller(builder: Builder, reason: str) -> str:
-    if reason == AS_ASKED:
-        return f", or {builder.remedy} (approximation='auto' does)"
-    return ", or use approximation='auto'" if reason == EXACT else ""
 
 
 def _sizes(builder: Builder) -> str:
@@ -265,3 +260,15 @@ def warn_of_ranks(builder: Builder, n_rows: int) -> None:
         asked = getattr(builder, size.name)
         if size.name in ("rank", "root_rank") and asked not in (None, size.default):
             at_most_rows(size.name, asked, n_rows)
+
+
+def at_most_rows(name: str, asked: int, n_rows: int) -> int:
+    """Return a rank, reduced to the number of rows with a warning if it is larger."""
+    if asked > n_rows:
+        warnings.warn(
+            f"{name}={asked} is larger than n_samples = {n_rows}: no matrix of {n_rows} rows has a higher "
+            f"rank than {n_rows}, which is used instead. Give {name} <= {n_rows}.",
+            UserWarning,
+            stacklevel=user_level(),
+        )
+    return min(asked, n_rows)

@@ -1,4 +1,4 @@
-r"""Error estimates of K̃: Frobenius error from sampled rows with a confidence interval, trace, blocks.
+r"""Error estimates of K̃: Frobenius error with a confidence interval, trace, blocks, spectral norm.
 
 ‖K − K̃‖_F² is the sum over rows of Σ_j E_ij², where E = K − K̃, and a few rows may hold much of it. So rows
 with large errors are sampled more often. One pass computes the diagonal of E, which bounds a row's error if
@@ -13,76 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy.linalg as la
 
 from gramian._typing import Float64Array, FloatArray, IntArray
 from gramian.compression.residual import ColumnSums, Leftover, Residual
+from gramian.compression.row_sampling import design_variance, draw, inclusion, interval, sum_variance
+from gramian.compression.storage import operator_of
+from gramian.data.source import as_source, sample_rows
 from gramian.operators.base import SymmetricOperator
 
-
-def inclusion(size: Float64Array, count: int) -> Float64Array:
-    """Return probabilities π_i = min(1, c·size_i) with Σ π_i = count, for sizes >= 0 that are not all zero.
-
-    A row whose share is one or more is always drawn; the others share the rest of the count.
-    """
-    sure = np.zeros(len(size), bool)
-    while True:
-        left, total = count - int(sure.sum()), float(size[~sure].sum())
-        if left <= 0 or total <= 0.0:
-            return sure.astype(np.float64)
-        chance = np.where(sure, 1.0, size * (left / total))
-        over = ~sure & (chance >= 1.0)
-        if not over.any():
-            return chance
-        sure |= over
-
-
-def draw(chance: Float64Array, rng: np.random.Generator) -> IntArray:
-    """Draw Σ π_i rows, row i with probability π_i; return their numbers in ascending order.
-
-    Systematic sampling in random order: rows are laid end to end with lengths π_i, and each mark on a grid of
-    step 1 selects the row under it. Time O(n).
-    Source: Madow (1949); Särndal, Swensson and Wretman (1992), 3.6.
-    """
-    order = rng.permutation(len(chance))
-    ends = np.cumsum(chance[order])
-    count = round(float(ends[-1]))
-    marks = (rng.random() + np.arange(count)) * (ends[-1] / max(count, 1))
-    return np.sort(order[np.searchsorted(ends, marks)])
-
-
-def design_variance(values: Float64Array, chance: Float64Array, weights: Float64Array) -> float:
-    """Return the variance of Σ values_i/π_i over rows yet to be drawn, where row i stands for w_i rows.
-
-    Hájek's formula for designs of high entropy: Σ w_i π_i (1 − π_i)(values_i/π_i − B)² with B the mean of
-    values_i/π_i under weights w_i π_i (1 − π_i). Rows drawn for certain add nothing.
-    """
-    loose = weights * chance * (1.0 - chance)
-    total = float(loose.sum())
-    if total <= 0.0:
-        return 0.0
-    expanded = values / chance
-    return float(loose @ (expanded - loose @ expanded / total) ** 2)
-
-
-def sum_variance(values: Float64Array, chance: Float64Array) -> tuple[float, int]:
-    """Return the estimated variance of Σ values_i/π_i over drawn rows, and how many were not certain.
-
-    This is :func:`design_variance` with each row standing for 1/π_i rows, times m/(m − 1) for the m rows with
-    π_i < 1. If m = 1, the mean B is 0.
-    """
-    loose = chance < 1.0
-    count = int(loose.sum())
-    values, chance = values[loose], chance[loose]
-    if count < 2:
-        return float((1.0 - chance) @ (values / chance) ** 2), count
-    return count / (count - 1.0) * design_variance(values, chance, 1.0 / chance), count
-
-
-#: Quantile of Student's t on either side. Over the cases of benchmarks/quality_coverage.py with 260 and with
-#: 2,000 rows, the interval covered the truth in 98 % of the trials at 0.975 and in 99 % at 0.99. The worst
-#: case has nearly all of the error in two dozen rows; coverage there was 88 and 92 %.
-QUANTILE = 0.99
 #: Samples with fewer rows than this give an error without an interval. Chosen by hand.
 LEAST_ROWS = 8
 #: Share of the first half's probability that is spread evenly over all rows. Chosen by hand.
@@ -100,20 +39,20 @@ class ErrorEstimate(float):
     high: float
 
     def __new__(
-        cls, value: float, standard_error: float, n_rows: int, low: float, high: float
+        cls,
+        value: float,
+        standard_error: float = 0.0,
+        n_rows: int = 0,
+        low: float = 0.0,
+        high: float = np.inf,
     ) -> ErrorEstimate:
-        """Make the number and attach its evidence."""
+        """Make the number and attach its evidence, which copies and pickles keep."""
         self = super().__new__(cls, value)
-        self.standard_error = standard_error
-        self.n_rows = n_rows
-        self.low, self.high = low, high
+        self.standard_error, self.n_rows, self.low, self.high = standard_error, n_rows, low, high
         return self
 
     def __repr__(self) -> str:
         return f"{float(self):.4g} ± {self.standard_error:.2g} ({self.n_rows} rows)"
-
-    def __reduce__(self) -> tuple[type[ErrorEstimate], tuple[float, float, int, float, float]]:
-        return ErrorEstimate, (float(self), self.standard_error, self.n_rows, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -181,11 +120,12 @@ def measure(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Mea
         unseen = _ratio((1.0 - m / n) / m * float(left.final @ left.final), kernel)
         low, high = interval(ratio, spread, loose, unseen)
     value = float(np.sqrt(ratio))
+    root_spread = spread / (2.0 * value) if value > 0 else 0.0  # delta method
     blocks = residual.features.partition.n_blocks
     held = np.concatenate([left.leaves, left.leaves[found.rows]])
     squared = np.bincount(held, np.concatenate([diagonal, found.error]), minlength=blocks)
     return MeasuredErrors(
-        ErrorEstimate(value, _root_error(spread, value), m, float(np.sqrt(low)), float(np.sqrt(high))),
+        ErrorEstimate(value, root_spread, m, float(np.sqrt(low)), float(np.sqrt(high))),
         trace_error(residual, left),
         np.asarray(squared, np.float64),
         found.inside + float(diagonal.sum()),
@@ -249,16 +189,6 @@ def _two_phases(residual: Residual, left: Leftover, m: int, rng: np.random.Gener
         chance,
         variance,
     )
-
-
-def interval(ratio: float, error: float, loose: int, unseen: float = 0.0) -> tuple[float, float]:
-    """Return the 95 % interval of a ratio r >= 0 with standard error se: r·exp(±(t·se/r + ln(1 + g/r)))."""
-    if ratio <= 0.0:
-        return 0.0, unseen
-    student = float(stdtrit(max(loose - 1, 1), QUANTILE))
-    with np.errstate(over="ignore"):
-        width = float(np.exp(student * error / ratio) * (1.0 + unseen / ratio))
-    return ratio / width, ratio * width
 
 
 def block_intervals(
@@ -332,6 +262,130 @@ def _ratio(above: float, below: float) -> float:
     return above / below if below > 0 else 0.0
 
 
-def _root_error(error: float, value: float) -> float:
-    """Return the standard error of the square root of a ratio (delta method)."""
-    return error / (2.0 * value) if value > 0 else 0.0
+#: Columns of a Lanczos block; each tile of K is evaluated once for all of them. Chosen by hand.
+BLOCK = 4
+#: Allowed probability that the upper bound is too low.
+FAILURE = 0.05
+#: Products with K that turn K̃'s leading eigenvector towards K's, to estimate ‖K‖₂. Chosen by hand.
+POWER_STEPS = 2
+
+
+class SpectralError(float):
+    """‖K − K̃‖₂ as a number with bounds.
+
+    ``low`` ≤ ‖K − K̃‖₂ is certain: it is ‖Ev‖/‖v‖ for a vector v, with E = K − K̃. ``high`` ≥ ‖K − K̃‖₂
+    holds with probability 95 % over the random start. If only ``n_rows`` of n rows were used, the number is
+    n/n_rows times the norm of that principal submatrix. This estimate suits errors that are spread over all
+    rows and is too large for local ones; ``low`` is the submatrix's own bound and still certain, and ``high``
+    is infinite. ``norm`` is ‖K‖₂, estimated from below and scaled in the same way; ``relative`` is the ratio
+    of the two norms. ``iterations`` counts the products with E.
+    """
+
+    low: float
+    high: float
+    norm: float
+    iterations: int
+    n_rows: int
+
+    def __new__(
+        cls,
+        value: float,
+        low: float = 0,
+        high: float = 0,
+        norm: float = 0,
+        iterations: int = 0,
+        n_rows: int = 0,
+    ) -> SpectralError:
+        """Make the number and attach its evidence, which copies and pickles keep."""
+        self = super().__new__(cls, value)
+        self.low, self.high, self.norm = low, high, norm
+        self.iterations, self.n_rows = iterations, n_rows
+        return self
+
+    @property
+    def relative(self) -> float:
+        """‖K − K̃‖₂/‖K‖₂."""
+        return float(self) / self.norm if self.norm > 0 else 0.0
+
+    def __repr__(self) -> str:
+        return f"{float(self):.4g} in [{self.low:.4g}, {self.high:.4g}] ({self.n_rows} rows)"
+
+
+def spectral_error(
+    residual: Residual, *, n_rows: int | None, tol: float, rng: np.random.Generator
+) -> SpectralError:
+    r"""Estimate ‖E‖₂ for E = K − K̃ on all rows, or on ``n_rows`` of them drawn without replacement.
+
+    Block Lanczos with full reorthogonalisation makes k products with E from b = 4 Gaussian columns. The
+    extreme Ritz values θ and the eigenvalues λ of E satisfy
+
+        P(λ_1 − θ_1 > ε (λ_1 − λ_n)) ≤ (1.648 √n exp(−√ε (2k − 1)))^b
+
+    and the same at the lower end; the power b means that b independent starts must all fail. So k is chosen
+    for ε = tol/(2 (1 + tol)) at 2.5 % on either side, which gives high ≤ (1 + tol)·low. For at most b·k rows,
+    E is multiplied with the identity and low = high.
+
+    Time O(n² d + n² b) for each of k ≈ log(n)/√(2 tol) products, memory O(n (r + d + b k)).
+    Source: Kuczyński and Woźniakowski (1992), Theorem 4.2 and its shift invariance.
+    """
+    n = residual.n_rows
+    m = n if n_rows is None else min(n_rows, n)
+    rows = sample_rows(residual.source, m, rng)[0]
+    rows = rows.astype(np.float64, copy=False)
+    features, engine = residual.features, residual.engine
+    operator = operator_of(
+        features,
+        as_source(rows),
+        chunk_rows=residual.chunk_rows,
+        engine=engine,
+        stored_diagonal=residual.stored_diagonal,
+    )
+
+    def exact(values: Float64Array) -> Float64Array:
+        return np.asarray(features.kernel.matvec(rows, None, values, n_jobs=engine.n_jobs), np.float64)
+
+    reach = float(np.log(1.648 * np.sqrt(m)) + np.log(2.0 / FAILURE) / BLOCK)
+    steps = int(np.ceil((reach / np.sqrt(tol / (2.0 * (1.0 + tol))) + 1.0) / 2.0))
+    epsilon = (reach / (2.0 * steps - 1.0)) ** 2
+    error = _Extremes(lambda v: exact(v) - operator @ v, m, steps, rng)
+    low = error.norm
+    high = low
+    if error.products > 1:
+        # 1 − 2ε > 0: the Ritz values' own spread gives the spread of E up to this factor.
+        margin = epsilon * (error.top - error.bottom) / (1.0 - 2.0 * epsilon)
+        high = max(low, error.top + margin, -error.bottom + margin)
+    leading = _Extremes(lambda v: operator @ v, m, steps, rng).vector
+    norm = 0.0
+    for _ in range(POWER_STEPS):
+        image = exact(leading)
+        norm = max(norm, float(la.norm(image) / la.norm(leading)))
+        leading = image if image.any() else leading
+    scale = n / m
+    return SpectralError(scale * low, low, high if m == n else np.inf, scale * norm, error.products, m)
+
+
+class _Extremes:
+    """Extreme Ritz values of a symmetric operator on a Krylov space, and a lower bound of its norm."""
+
+    def __init__(
+        self, multiply: Callable[[Float64Array], Float64Array], n: int, steps: int, rng: np.random.Generator
+    ) -> None:
+        if n <= BLOCK * steps:
+            basis, images, self.products = np.eye(n), multiply(np.eye(n)), 1
+        else:
+            basis, images, self.products = np.empty((n, 0)), np.empty((n, 0)), steps
+            start = rng.standard_normal((n, BLOCK))
+            block: FloatArray = la.qr(start, mode="economic", check_finite=False)[0]
+            for _ in range(steps):
+                image = multiply(np.asarray(block, np.float64))
+                basis, images = np.hstack([basis, block]), np.hstack([images, image])
+                block = image
+                for _ in range(2):  # two rounds suffice
+                    block = la.qr(block - basis @ (basis.T @ block), mode="economic", check_finite=False)[0]
+        projected = basis.T @ images
+        values, vectors = la.eigh((projected + projected.T) / 2, check_finite=False)
+        self.top, self.bottom = float(values[-1]), float(values[0])
+        self.vector = basis @ vectors[:, -1]
+        # ‖E v‖/‖v‖ for the v in the space with the largest ratio; valid even if orthogonality was lost.
+        longest = la.svd(images, full_matrices=False, check_finite=False)[2][0]
+        self.norm = float(la.norm(images @ longest) / la.norm(basis @ longest))

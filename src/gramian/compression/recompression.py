@@ -1,28 +1,32 @@
-"""Recompression of bases: sums over all rows decide which directions of K̃ are kept."""
+"""Recompression of bases to a size: sums over all rows decide which directions of K̃ are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 
+from gramian._budget import format_bytes
 from gramian._numerics import descending_eigh, rank_cutoff, whiten
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.basis import Basis
 from gramian.compression.builder import BuildSettings
+from gramian.compression.cores import block_row_grams, coupled_blocks
 from gramian.compression.features import FeatureMap
-from gramian.compression.projection_core import block_row_grams, coupled_blocks
+from gramian.compression.plan import at_most_rows
 from gramian.compression.randomized_svd import randomized_eigh
-from gramian.compression.rank_sharing import Size
 from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.exceptions import BudgetError
 from gramian.landmarks.routing import Partition
 from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
 
+#: Stored numbers per row if neither a rank nor a number of bytes is given. Chosen by hand.
+DEFAULT_RANK = 100
 #: (symmetric matrix, r) → the r leading eigenvalues, descending, and their vectors.
 Leading: TypeAlias = Callable[[Float64Array, int], tuple[Float64Array, Float64Array]]
 
@@ -37,6 +41,74 @@ POWERS, EXTRA = 0, 10
 #: pivots, which is about what the best basis of that rank leaves. The larger bases then add 1 to 10 % to the
 #: error. Chosen by hand.
 LEFT_OVER, LEFT_OVER_AFTER = 0.05, 2
+
+
+@dataclass(frozen=True)
+class Size:
+    """Size limit of a coupled factorization with ranks r_s in blocks of n_s rows.
+
+    ``basis`` is the cost of one number of a basis, ``core`` that of one number of the core, and ``limit``
+    bounds Σ n_s r_s · basis + (Σ r_s)² · core. Costs are in bytes; with both equal to 1 they count numbers.
+    """
+
+    limit: float
+    basis: float = 1.0
+    core: float = 1.0
+
+    @classmethod
+    def of_equal_ranks(cls, n_rows: int, rank: float, n_blocks: int) -> Size:
+        """Return the size of n_blocks bases of equal rank with their core: n·r + (c·r)² numbers."""
+        return cls(n_rows * rank + float(rank * n_blocks) ** 2)
+
+    def equal_rank(self, n_rows: int, n_blocks: int) -> float:
+        """Return the rank r that uses up the limit if all blocks have it: n·r·basis + (c·r)²·core."""
+        half = n_rows * self.basis / 2.0
+        squared = n_blocks**2 * self.core
+        # Root of squared·r² + 2·half·r = limit, in the form without cancellation.
+        return self.limit / (half + float(np.sqrt(half**2 + squared * self.limit)))
+
+    def share(self, gains: Sequence[Float64Array], counts: Float64Array) -> IntArray:
+        """Return ranks r_s that spend the limit on the largest gains per byte.
+
+        ``gains[s]``, in descending order, is the gain in ‖K̃‖_F² of each direction of block s; ``counts`` has
+        the rows n_s. Directions are taken greedily by gain/(n_s·basis + (2R + 1)·core), where R is the sum of
+        the ranks so far. If a direction does not fit, only its own block ends there. Time O(R · blocks).
+        """
+        ranks = np.zeros(len(gains), np.intp)
+        front = np.asarray([g[0] if len(g) else -1.0 for g in gains])
+        rows = counts * self.basis
+        left, total = self.limit, 0
+        while True:
+            cost = rows + (2 * total + 1) * self.core
+            worth = np.where(cost <= left, front / cost, -1.0)
+            s = int(worth.argmax())
+            if worth[s] <= 0:
+                return ranks
+            left -= float(cost[s])
+            total += 1
+            ranks[s] += 1
+            front[s] = gains[s][ranks[s]] if ranks[s] < len(gains[s]) else -1.0
+
+
+def asked_size(n: int, itemsize: int, rank: int | None, n_blocks: int | None, max_bytes: int | None) -> Size:
+    """Return the requested size: ``max_bytes``, or the numbers that a rank stands for with n rows.
+
+    ``rank`` with ``n_blocks`` stands for n·rank + (rank·n_blocks)² numbers, without it for n·rank. If neither
+    ``rank`` nor ``max_bytes`` is given, the rank is 100. A rank above n is reduced to n with a warning. A
+    single row has two numbers, one of its basis and one of the core: K̃ would be 0 with less.
+    """
+    if max_bytes is not None:
+        # The row numbers of the blocks are stored too.
+        order = np.dtype(np.intp).itemsize * n
+        if max_bytes <= order + n * itemsize:
+            raise BudgetError(
+                f"max_bytes={format_bytes(max_bytes)} is too small for one column of {n} rows and their "
+                f"order: at least {format_bytes(order + (n + 16) * itemsize)} is needed. Raise max_bytes.",
+                order + (n + 16) * itemsize,
+            )
+        return Size(float(max_bytes - order), itemsize, 8.0)
+    rank = min(DEFAULT_RANK, n) if rank is None else at_most_rows("rank", rank, n)
+    return Size(float(max(n * rank, 2))) if n_blocks is None else Size.of_equal_ranks(n, rank, n_blocks)
 
 
 def feature_grams(features: FeatureMap, source: RowSource, settings: BuildSettings) -> list[Float64Array]:

@@ -9,8 +9,8 @@ import numpy as np
 from gramian._budget import format_bytes
 from gramian._numerics import entry_tolerance
 from gramian.compression.features import FeatureMap
-from gramian.compression.quality import ErrorEstimate, measure
-from gramian.compression.residual import Residual, SpectralError, spectral_error
+from gramian.compression.quality import ErrorEstimate, SpectralError, measure, spectral_error
+from gramian.compression.residual import Residual
 from gramian.operators.block import BlockOperator
 from gramian.operators.diagonal import DiagonalPlus
 from gramian.summary import Grid, Shown, Summary, aligned, spread_grid

@@ -12,7 +12,6 @@ from gramian._numerics import clip_negative
 from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.compression.features import FeatureMap
-from gramian.compression.sums import leaf_blocks
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.operators.basis import BasisLevel
@@ -36,7 +35,7 @@ def stored_levels(
     forest = features.forest
     rows: list[list[IntArray]] = [[] for _ in forest.ranks]
     parts: list[_Growing] = [_Growing(rank, features.dtype, source.shape[0]) for rank in forest.ranks]
-    with closing(leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine)) as units:
+    with closing(features.leaf_blocks(source, chunk_rows=chunk_rows, engine=engine)) as units:
         for numbers, unit, F in units:
             for segment in unit.segments:
                 rows[segment.node].append(numbers[segment.rows])
@@ -51,19 +50,6 @@ def stored_levels(
     return levels
 
 
-def stored_operator(
-    features: FeatureMap,
-    source: RowSource,
-    *,
-    chunk_rows: int,
-    engine: Engine,
-    progress: Progress = uncounted,
-) -> BlockOperator:
-    """Return K̃ on the rows of the source, with bases stored by :func:`stored_levels`."""
-    levels = stored_levels(features, source, chunk_rows=chunk_rows, engine=engine, progress=progress)
-    return BlockOperator(levels, features.core)
-
-
 def operator_of(
     features: FeatureMap,
     source: RowSource,
@@ -74,7 +60,8 @@ def operator_of(
     progress: Progress = uncounted,
 ) -> BlockOperator | DiagonalPlus:
     """Return K̃ on the rows of the source, plus D = max(diag(K − K̃), 0) if ``stored_diagonal`` is set."""
-    operator = stored_operator(features, source, chunk_rows=chunk_rows, engine=engine, progress=progress)
+    levels = stored_levels(features, source, chunk_rows=chunk_rows, engine=engine, progress=progress)
+    operator = BlockOperator(levels, features.core)
     if not stored_diagonal:
         return operator
     exact = [features.kernel.diagonal(rows) for _, rows in row_blocks(source, chunk_rows)]
@@ -108,7 +95,7 @@ def dense_features(features: FeatureMap, source: RowSource, *, chunk_rows: int, 
     forest, offsets = features.forest, features.offsets
     roots = None if features.core is None else core_root(features.core)
     out = np.zeros((source.shape[0], features.rank), features.dtype)
-    with closing(leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine)) as units:
+    with closing(features.leaf_blocks(source, chunk_rows=chunk_rows, engine=engine)) as units:
         for numbers, unit, F in units:
             for segment in unit.segments:
                 W, offset = F[segment.rows, forest.columns(segment.node)], offsets[segment.node]
@@ -147,7 +134,7 @@ def sparse_features(
     widths = np.asarray(features.path_ranks)
     labels = np.empty(n, np.intp)
     values: list[tuple[Array, int, FloatArray]] = []
-    with closing(leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine)) as units:
+    with closing(features.leaf_blocks(source, chunk_rows=chunk_rows, engine=engine)) as units:
         for numbers, unit, F in units:
             for segment in unit.levels[-1]:
                 leaf = segment.node - leaves.start

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from gramian._numerics import narrowed
 from gramian._phases import Progress, uncounted
-from gramian._typing import Array, FloatArray, IntArray, Rows
-from gramian.compression.features import FeatureMap, Result, Unit
+from gramian._typing import Array, FloatArray, Rows
+from gramian.compression.features import FeatureMap, Unit
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import Forest, NodeSums
@@ -89,34 +89,3 @@ def unit_products(forest: Forest, unit: Unit, F: FloatArray, Y: FloatArray) -> U
         W, above = F[segment.rows, own], F[segment.rows, : own.start]
         done.append((segment.node, NodeSums(W.T @ W, W.T @ above, W.T @ Y[segment.rows])))
     return done
-
-
-def map_source(
-    features: FeatureMap,
-    source: RowSource,
-    work: Callable[[IntArray, Unit, Rows, FloatArray], Result],
-    *,
-    chunk_rows: int,
-    engine: Engine,
-) -> Generator[Result, None, None]:
-    """Yield work on (row numbers, unit, rows, path features) of each unit over all rows, in order.
-
-    Close it where the loop may end early: tasks are under way while it waits.
-    """
-    for where, rows in row_blocks(source, chunk_rows):
-
-        def numbered(unit: Unit, X: Rows, F: FloatArray, start: int = where.start) -> Result:
-            return work(start + unit.rows, unit, X, F)
-
-        with features.map_units(rows, numbered, engine) as found:
-            for _, result in found:
-                yield result
-
-
-def leaf_blocks(
-    features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
-) -> Generator[tuple[IntArray, Unit, FloatArray], None, None]:
-    """Yield (row numbers, unit, path features) of each unit over all rows: see :func:`map_source`."""
-    return map_source(
-        features, source, lambda numbers, unit, _, F: (numbers, unit, F), chunk_rows=chunk_rows, engine=engine
-    )

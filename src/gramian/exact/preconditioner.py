@@ -11,7 +11,7 @@ from gramian._lapack import cho_solve, inverse_of_factored, solve_triangular
 from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array, Rows
 from gramian.compression.builder import Builder, BuildSettings
-from gramian.compression.storage import stored_operator
+from gramian.compression.storage import stored_levels
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exact.policy import ENOUGH, Costs, Sizes
@@ -20,6 +20,7 @@ from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.picking import PivotedFactor, rpcholesky_factor
 from gramian.operators.base import SymmetricOperator
+from gramian.operators.block import BlockOperator
 from gramian.operators.diagonal import DiagonalPlus
 
 #: Number of tasks of an application, for any number of threads. Chosen by hand.
@@ -274,7 +275,8 @@ class Compressed:
         source = as_source(system.rows)
         settings = BuildSettings(system.kernel, np.dtype(system.dtype), rng, system.engine)
         features = builder.settle(source, settings).build(source, settings)
-        stored = stored_operator(features, source, chunk_rows=CHUNK_ROWS, engine=system.engine)
+        levels = stored_levels(features, source, chunk_rows=CHUNK_ROWS, engine=system.engine)
+        stored = BlockOperator(levels, features.core)
         self._least = float(system.shift.min())
         above = system.shift - self._least
         self._operator: SymmetricOperator = DiagonalPlus(stored, above) if above.any() else stored

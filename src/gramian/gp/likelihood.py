@@ -41,7 +41,7 @@ from gramian._checks import numbers_of
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.basis import features_above
 from gramian.compression.features import FeatureMap, Unit
-from gramian.compression.sums import UnitSums, add_unit, map_source, unit_products
+from gramian.compression.sums import UnitSums, add_unit, unit_products
 from gramian.data.fingerprint import fingerprint
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -97,7 +97,7 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Marginal
         parts = unit_products(forest, unit, wide * scale, Y)
         return parts, float(np.log(total).sum()), float(np.vdot(Y, Y))
 
-    done = map_source(features, data.source, work, chunk_rows=data.chunk_rows, engine=data.engine)
+    done = features.map_source(data.source, work, chunk_rows=data.chunk_rows, engine=data.engine)
     with closing(done) as units:
         for parts, own_logdet, own_square in units:
             add_unit(sums, parts)
@@ -137,7 +137,7 @@ def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool =
         noise = noise_of(found.noise, data.weights, numbers)
         return _part(found, X, np.asarray(F, np.float64), data.targets[numbers], noise, unit, by_kernel)
 
-    done = map_source(features, data.source, work, chunk_rows=data.chunk_rows, engine=data.engine)
+    done = features.map_source(data.source, work, chunk_rows=data.chunk_rows, engine=data.engine)
     with closing(done) as parts:
         for own_slope, own_noise, nodes in parts:
             slope += own_slope

@@ -175,7 +175,8 @@ def farthest_first(points: Rows, count: int, rng: np.random.Generator) -> tuple[
 def _without_empty(partition: CenterPartition, sample: Rows) -> CenterPartition:
     """Drop repeated centres, then centres that are not the nearest of any row of the sample."""
     first = np.unique(partition.centers, axis=0, return_index=True)[1]
-    partition = partition.keep(np.sort(first))
+    if len(first) < partition.n_blocks:
+        partition = partition.keep(np.sort(first))
     while True:
         full = np.bincount(partition.route(sample), minlength=partition.n_blocks) > 0
         if full.all():

@@ -65,24 +65,6 @@ class BasisLevel:
         sets = [np.asarray(r, np.intp).ravel() for r in rows]
         offsets = np.concatenate([[0], np.cumsum([len(r) for r in sets])]).astype(np.intp)
         order = np.concatenate([*sets, np.empty(0, np.intp)])
-        self._build(n_rows, order, offsets, blocks)
-
-    @classmethod
-    def from_order(
-        cls, n_rows: int, order: IntArray, offsets: IntArray, blocks: Sequence[FloatArray]
-    ) -> BasisLevel:
-        """Build a basis whose block s has the rows ``order[offsets[s]:offsets[s + 1]]``."""
-        self = cls.__new__(cls)
-        self._build(n_rows, np.asarray(order, np.intp), np.asarray(offsets, np.intp), blocks)
-        return self
-
-    @classmethod
-    def whole(cls, values: FloatArray) -> BasisLevel:
-        """Build a global basis: one block of all rows."""
-        n = len(values)
-        return cls.from_order(n, np.arange(n), np.array([0, n]), [values])
-
-    def _build(self, n_rows: int, order: IntArray, offsets: IntArray, blocks: Sequence[FloatArray]) -> None:
         self.n_rows = int(n_rows)
         self.row_offsets = offsets
         self.blocks = tuple(_check_block(s, b, n) for s, (b, n) in enumerate(zip(blocks, np.diff(offsets))))
@@ -107,10 +89,14 @@ class BasisLevel:
         #: The tiles (block, start, stop), in groups of about equal work.
         self.tasks = _tasks(offsets)
 
+    @classmethod
+    def whole(cls, values: FloatArray) -> BasisLevel:
+        """Build a global basis: one block of all rows."""
+        return cls(len(values), [np.arange(len(values))], [values])
+
     def with_blocks(self, blocks: Sequence[FloatArray]) -> BasisLevel:
         """Return a basis on the same rows with other blocks."""
-        order = np.arange(self.row_offsets[-1]) if self._order is None else self._order
-        return BasisLevel.from_order(self.n_rows, order, self.row_offsets, blocks)
+        return BasisLevel(self.n_rows, [self.rows(s) for s in range(self.n_blocks)], blocks)
 
     def uncovered(self) -> IntArray:
         """Return the rows that lie in no block, ascending."""

@@ -12,7 +12,7 @@ from gramian._checks import whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray, RandomState, RowsLike
 from gramian.approximations.approximation import Approximation
-from gramian.compression.storage import stored_operator
+from gramian.compression.storage import operator_of
 from gramian.data.source import ArraySource, sample_rows
 from gramian.engine import Engine
 from gramian.estimator.base import read_paired_rows
@@ -112,7 +112,7 @@ class GramDisplay(Display):
         rows = sampled[rng.permutation(sampled.shape[0])]
         features = bound(approximation.features_, source)
         # Use the operator of these rows with the core as it was built, even if that is not definite.
-        operator = stored_operator(
+        operator = operator_of(
             features, ArraySource(rows), chunk_rows=approximation.plan_.chunk_rows, engine=Engine(1)
         )
         return cls(

@@ -20,8 +20,7 @@ from gramian.approximations.nystrom import Nystrom
 from gramian.approximations.setup import FitSetup
 from gramian.compression.builder import BuildSettings
 from gramian.compression.costs import Workload
-from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
-from gramian.compression.rank_sharing import at_most_rows
+from gramian.compression.plan import AS_ASKED, EXACT, Plan, at_most_rows, make_plan
 from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine

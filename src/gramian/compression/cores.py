@@ -1,7 +1,13 @@
-"""Projection cores: kernel products over the landmarks of two blocks, without reading or sampling rows."""
+"""Cores that couple the blocks: kernel products over their landmarks, or least squares on sampled rows.
+
+Source of the sampled core: Si, Hsieh and Dhillon 2014, Algorithm 1. The paper has no ridge. Its sampled
+systems are ill-conditioned, and blow up on some samples (item "table 2" of benchmarks/papers/meka.py measures
+how far).
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,9 +15,11 @@ import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 
+from gramian._numerics import rank_cutoff
 from gramian._typing import Array, Float64Array, Rows
 from gramian.compression.basis import Basis
 from gramian.engine import Engine
+from gramian.exceptions import NumericalError, NumericalWarning, user_level
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
 
@@ -20,6 +28,9 @@ Strip = dict[tuple[int, int], Float64Array]
 #: Largest number of landmarks of neighbouring blocks that share a kernel tile. Even a tile of a few entries
 #: takes 0.1 ms, and 200 blocks of one row each would need 20,100 tiles. Chosen by hand.
 RUN_LANDMARKS = 128
+#: Entries of a positive semi-definite core with unit diagonal are at most 1. Above this multiple of it the
+#: least squares without a ridge have amplified what the bases leave out. Chosen by hand.
+BLOWN_UP = 2.0
 
 
 def projection_core(
@@ -178,3 +189,110 @@ def join_blocks(
             core[offsets[s] : offsets[s + 1], offsets[t] : offsets[t + 1]] = block
             core[offsets[t] : offsets[t + 1], offsets[s] : offsets[s + 1]] = block.T
     return CoupledCore(core, ranks, psd=psd)
+
+
+def sampled_core(
+    kernel: Kernel,
+    bases: Sequence[Basis],
+    rows: Sequence[Rows],
+    keep: Array | None,
+    engine: Engine,
+    *,
+    regularised: bool = True,
+) -> CoupledCore:
+    r"""Return C_st = H_s K(v_s, v_t) H_tᵀ, H = (WᵀW + μI)⁻¹ Wᵀ, for sampled rows v_s of each block.
+
+    With whitened bases the true core has C_ss = I and ‖C_st‖₂ ≤ 1, which is a prior of unit size. Each
+    sampled entry has noise of about the size of the basis' residual diagonal, so the ridge is
+    μ = mean(k(x, x) − ‖w(x)‖²) over v_s, and at least the rounding level. μ → 0 gives the paper's
+    pseudo-inverse.
+
+    Warns if a system is singular, so that its ridge alone decides some coefficients. Without
+    ``regularised``, μ = 0 as in the paper: a singular system raises ``NumericalError``, and a core with
+    entries that no positive semi-definite core has warns with the largest.
+    Time O(c² m² (d + r)) for m rows a block, memory O(R² + c m r).
+    """
+
+    def prepare(s: int) -> tuple[Float64Array, str, float]:
+        basis, size = bases[s], rows[s].shape[0]
+        W = kernel(rows[s], basis.landmarks, dtype=np.float64, n_jobs=1) @ basis.matrix
+        found, singular = determined_columns(W), ""
+        if found < basis.rank:
+            singular = (
+                f"the least squares of block {s} are singular: its {size} sampled rows determine {found} of "
+                f"{basis.rank} columns of the basis"
+            )
+        if not regularised:
+            if singular:
+                raise NumericalError(
+                    f"core='literal': {singular}. Raise core_oversampling, lower rank or gamma, or take "
+                    "core='sampled', which adds a ridge, or core='projection', which needs no sample."
+                )
+            return pseudo_inverse(W), singular, 0.0
+        left_over = np.maximum(kernel.diagonal(rows[s]) - np.einsum("ij,ij->i", W, W), 0.0)
+        ridge = float(left_over.mean()) if size else 0.0
+        return ridge_inverse(W, ridge), singular, ridge
+
+    prepared = engine.map(prepare, range(len(bases)))
+    singular = [(text, ridge) for _, text, ridge in prepared if text]
+    if singular:
+        text, ridge = singular[0]
+        others = f" ({len(singular)} of {len(bases)} blocks are singular)" if len(singular) > 1 else ""
+        warnings.warn(
+            f"core='sampled': {text}, and a ridge of {ridge:.3g} determines the others{others}. Raise "
+            "core_oversampling, lower rank or gamma, or take core='projection', which needs no sample.",
+            NumericalWarning,
+            stacklevel=user_level(),
+        )
+    inverses = [inverse.T for inverse, *_ in prepared]
+    core = coupled_blocks(kernel, rows, inverses, keep, engine, psd=False)
+    if not regularised:
+        _warn_blown_up(core)
+    return core
+
+
+def _warn_blown_up(core: CoupledCore) -> None:
+    blocks = range(len(core.ranks))
+    stored = (core.block(s, t) for s in blocks for t in blocks if s < t and not core.is_zero(s, t))
+    largest = max((float(np.abs(block).max(initial=0.0)) for block in stored), default=0.0)
+    if largest > BLOWN_UP:
+        warnings.warn(
+            f"core='literal': the least squares blew up: the core has an entry of {largest:.3g}, where no "
+            "positive semi-definite core of these bases exceeds 1. Raise core_oversampling, or take "
+            "core='sampled', which adds a ridge, or core='projection', which needs no sample.",
+            NumericalWarning,
+            stacklevel=user_level(),
+        )
+
+
+def determined_columns(values: Float64Array) -> int:
+    """Return how many eigenvalues of WᵀW are above its rounding: coefficients that its rows determine."""
+    if not values.size:
+        return 0
+    found = la.eigvalsh(values.T @ values, check_finite=False)
+    return int(np.count_nonzero(found > rank_cutoff(np.float64) * found[-1]))
+
+
+def ridge_inverse(values: Float64Array, ridge: float | Float64Array) -> Float64Array:
+    r"""Return (WᵀW + diag(ridge))⁻¹ Wᵀ for W of shape (rows, r): coefficients from samples.
+
+    With W̄ = [W; diag(ridge)^(1/2)] = QR it is R⁻¹ times the upper part of Qᵀ, which keeps digits that WᵀW
+    would lose. A ridge below the rounding level of ‖W‖_F² is raised to that level. Time O(rows · r²).
+    """
+    rank = values.shape[1]
+    if not rank:
+        return np.zeros((0, values.shape[0]))
+    floor = rank_cutoff(np.float64) * float(np.square(values).sum())
+    roots = np.sqrt(np.maximum(np.broadcast_to(ridge, rank), floor))
+    basis, factor = la.qr(np.vstack([values, np.diag(roots)]), mode="economic", check_finite=False)
+    found: Float64Array = la.solve_triangular(factor, basis[: values.shape[0]].T, check_finite=False)
+    return found
+
+
+def pseudo_inverse(values: Float64Array) -> Float64Array:
+    """Return (WᵀW)⁻¹ Wᵀ = R⁻¹ Qᵀ for W = QR of shape (rows, r) and full column rank."""
+    if not values.shape[1]:
+        return np.zeros((0, values.shape[0]))
+    basis, factor = la.qr(values, mode="economic", check_finite=False)
+    found: Float64Array = la.solve_triangular(factor, basis.T, check_finite=False)
+    return found

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from approximation_market import GAMMA, gram
 
 import gramian as gm
-from gramian.compression.column_sampling import BlockRow, important_rows, sample_columns
+from gramian.approximations.block_basis_sampled import BlockRow, important_rows, sample_columns
 from gramian.engine import Engine
 from gramian.landmarks.picking import pivot_columns
 
