@@ -20,7 +20,8 @@ from gramian.cli.options import AUTO, TABLE_KERNELS, TrainingOptions
 from gramian.cli.task import Clock, Outcome, find_task, prepared_target, split_order
 from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
-from gramian.data.stored_table import StoredTable
+from gramian.data.stored_source import StoredSource
+from gramian.data.tables import as_table
 from gramian.engine import Engine, Run
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets, NumberTargets
@@ -70,7 +71,7 @@ def estimator(task: str, settings: TrainingOptions) -> TabularRegressor | Tabula
 
 
 def train(
-    table: StoredTable, settings: TrainingOptions, beside: Mapping[str, Array], clock: Clock, until: float
+    table: StoredSource, settings: TrainingOptions, beside: Mapping[str, Array], clock: Clock, until: float
 ) -> Outcome:
     """Fit to the rows that are not held out and score the others, then fit to all rows.
 
@@ -86,7 +87,7 @@ def train(
     y = prepared_target(found, task)
     model = estimator(task, settings)
     weights = beside.get("sample_weight")
-    holdout = HoldOut.of(table, beside.get("groups"), beside.get("time"))
+    holdout = HoldOut.of(as_table(table), beside.get("groups"), beside.get("time"))
     outcome = Outcome(model, task, reason, *table.shape)
     if settings.holdout > 0:
         order = split_order(y, task, settings.holdout, settings.seed, weights, holdout)
@@ -204,7 +205,7 @@ def _facts(model: TabularRegressor | TabularClassifier, searched: str) -> list[t
 
 
 def plan(
-    table: StoredTable, y: Array, task: str, settings: TrainingOptions
+    table: StoredSource, y: Array, task: str, settings: TrainingOptions
 ) -> tuple[list[tuple[str, str]], Plan]:
     """Return the encoding of the columns, the planned search, and the plan of the last fit.
 
