@@ -29,7 +29,6 @@ from gramian.exact.exact import Exact
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError, shortened, user_level
 from gramian.metric.metric import Metric
 from gramian.reporting.judging import REGRESSION
-from gramian.reporting.rows import take_rows
 from gramian.ridge.planning import plan_ridge
 from gramian.tables import EncodedRows, Scaling, TableColumns
 from gramian.tables.base import SEARCH_MEMORY
@@ -71,7 +70,7 @@ def estimator(task: str, settings: TrainingOptions) -> TabularRegressor | Tabula
 
 
 def train(
-    table: StoredSource, settings: TrainingOptions, beside: Mapping[str, Array], clock: Clock, until: float
+    rows: StoredSource, settings: TrainingOptions, beside: Mapping[str, Array], clock: Clock, until: float
 ) -> Outcome:
     """Fit to the rows that are not held out and score the others, then fit to all rows.
 
@@ -81,22 +80,22 @@ def train(
     search covers only bandwidth and penalty. ``until`` is when to end, on the clock of
     ``time.perf_counter``; if it leaves no time for the second fit, the first model is the result.
     """
-    pace = Pace(until)
-    found = all_targets(table)
+    pace, table = Pace(until), as_table(rows)
+    found = all_targets(rows)
     task, reason = find_task(found, settings.task)
     y = prepared_target(found, task)
     model = estimator(task, settings)
     weights = beside.get("sample_weight")
-    holdout = HoldOut.of(as_table(table), beside.get("groups"), beside.get("time"))
+    holdout = HoldOut.of(table, beside.get("groups"), beside.get("time"))
     outcome = Outcome(model, task, reason, *table.shape)
     if settings.holdout > 0:
         order = split_order(y, task, settings.holdout, settings.seed, weights, holdout)
         used, held = map(np.sort, order)
         began = time.perf_counter()
         _hold_to(model, pace.part(SCORE_TIME))
-        model.fit(take_rows(table, used), y[used], **{name: each[used] for name, each in beside.items()})
+        model.fit(table.subset(used), y[used], **{name: each[used] for name, each in beside.items()})
         outcome.unused = unused_columns(model.columns_)
-        outcome.judge(y, model.predict(take_rows(table, held)), used, held, weights)
+        outcome.judge(y, model.predict(table.subset(held)), used, held, weights)
         if settings.groups is not None:
             outcome.how_held = f", whole groups of {settings.groups!r}"
         if settings.time is not None:

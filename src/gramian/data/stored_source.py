@@ -279,22 +279,12 @@ class StoredTarget(StoredColumn):
     def __init__(self, source: StoredSource) -> None:
         info, rows = source.storage.target, source.identity
         assert info is not None
-        self._source, self._dtype = source, info.dtype
-        self._shape = source.shape[:1] if info.n_outputs is None else (source.shape[0], info.n_outputs)
+        self._source, self.dtype = source, info.dtype
+        self.shape = source.shape[:1] if info.n_outputs is None else (source.shape[0], info.n_outputs)
         #: Name of the column or array.
         self.name = info.name
         #: Identifies the rows and says that these are their targets; None for a frame.
         self.identity = None if rows is None else (*rows, "targets")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of rows, and of outputs if there are several."""
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
-        return self._dtype
 
     def __getitem__(self, where: slice | IntArray) -> Array:
         """Return the values of consecutive rows, or of the rows with these indices."""
