@@ -88,7 +88,7 @@ class TableSource:
         return int(np.clip(BLOCK_NUMBERS // max(1, self.shape[1]), LEAST_ROWS, MOST_ROWS))
 
     def subset(self, numbers: IntArray) -> TableSource:
-        """Return the rows with these numbers, in this order; nothing is copied until it is read.
+        """Return the rows with these numbers, in this order; nothing is copied before it is read.
 
         >>> part = as_table([["a"], ["b"], ["c"]]).subset(np.array([2, 0]))
         >>> part.shape, part.block(slice(0, 1)).cells(0, "0", False).levels
