@@ -51,7 +51,7 @@ def read(folder: Path, content: str, **options: object) -> list[tuple[str | None
     path.write_bytes(content.encode())
     header = tuple(rows_of(content, str(options.get("sep", ",")))[0])
     table = open_table(path, FileOptions(text=header, **options))  # type: ignore[arg-type]
-    columns = table.columns(slice(0, table.shape[0])).to_pydict()
+    columns = table.rows(slice(0, table.shape[0])).to_pydict()
     return list(zip(*columns.values(), strict=True))
 
 
@@ -174,11 +174,11 @@ def test_a_row_without_end_stops_the_search_for_it(tmp_path: Path, monkeypatch: 
 def test_codes_too_long_for_numbers_are_text(tmp_path, cells, text):
     path = tmp_path / "a.csv"
     path.write_text("code,y\n" + "".join(f"{cell},{k}\n" for k, cell in enumerate(cells * 3)))
-    kind = open_table(path, FileOptions(target="y")).columns(slice(0, 4)).schema.field("code").type
+    kind = open_table(path, FileOptions(target="y")).rows(slice(0, 4)).schema.field("code").type
     assert (str(kind) == "string") == text
     kind = (
         open_table(path, FileOptions(target="y", numeric=("code",)))
-        .columns(slice(0, 4))
+        .rows(slice(0, 4))
         .schema.field("code")
         .type
     )

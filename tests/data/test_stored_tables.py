@@ -17,7 +17,7 @@ import pandas as pd
 from gramian.data.file_options import FileOptions
 from gramian.data.formats import text
 from gramian.data.opening import open_table
-from gramian.data.stored_table import StoredTable
+from gramian.data.stored_source import StoredSource
 from gramian.tables import EncodedRows, TableColumns
 
 FRAME = pd.DataFrame(
@@ -39,16 +39,16 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
     return path
 
 
-def read(path: Path, **options: object) -> tuple[StoredTable, object]:
+def read(path: Path, **options: object) -> tuple[StoredSource, object]:
     """Return a table and all of its columns."""
     table = open_table(path, FileOptions(**options))
-    return table, table.columns(slice(0, table.shape[0]))
+    return table, table.rows(slice(0, table.shape[0]))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
 def test_columns_stay_as_they_are(suffix: str, tmp_path: Path) -> None:
     table, X = read(write(FRAME, tmp_path / f"t{suffix}"), target="price")
-    assert table.names == ("rooms", "town", "built", "lift")
+    assert table.feature_names == ("rooms", "town", "built", "lift")
     assert X["rooms"].to_pylist() == [3.0, None, 4.0]
     assert X["town"].to_pylist() == ["Bath", None, "12"]
     assert [str(day)[:10] for day in X["built"].to_pylist()] == ["1990-05-01", "2001-01-31", "None"]
@@ -60,7 +60,7 @@ def test_columns_stay_as_they_are(suffix: str, tmp_path: Path) -> None:
 def test_columns_are_picked_and_text_is_named(tmp_path: Path) -> None:
     path = write(pd.DataFrame({"zip": [101, 7], "n": [1, 2], "y": ["a", "b"]}), tmp_path / "t.csv")
     table, X = read(path, target="y", columns=("n", "zip"), text=("zip",))
-    assert table.names == ("n", "zip")
+    assert table.feature_names == ("n", "zip")
     assert X["zip"].to_pylist() == ["101", "7"]
     assert table.target[:].tolist() == ["a", "b"]
     assert read(path)[0].target is None
@@ -88,16 +88,16 @@ def test_blocks_are_those_of_the_whole(
     else:
         path = write(frame, tmp_path / f"t{suffix}")
     table = open_table(path, FileOptions(target="y", keep_bytes=keep_bytes))
-    whole = table.columns(slice(0, n))
+    whole = table.rows(slice(0, n))
     assert whole["c"].to_pylist() == frame.c.astype(float).tolist()
     assert whole["d"].to_pylist() == frame.d.tolist()
     assert str(whole["t"].to_pylist()[-1]) == "2001-02-03 04:05:06"
-    assert table.columns(slice(100, 180)).equals(whole.slice(100, 80))
+    assert table.rows(slice(100, 180)).equals(whole.slice(100, 80))
     some = rng.permutation(n)[:50]
     for asked in (some, np.sort(some), [-1, 0, 0], [], [299]):
         numbers = np.asarray(asked, np.intp)
         expected = whole.take(np.where(numbers < 0, n + numbers, numbers))
-        assert table.columns(numbers).combine_chunks().equals(expected.combine_chunks())
+        assert table.take(numbers).combine_chunks().equals(expected.combine_chunks())
     np.testing.assert_array_equal(table.target[:], frame.y)
     np.testing.assert_array_equal(table.target[np.array([7, 2])], frame.y[[7, 2]])
     columns = TableColumns.learn(table)
@@ -111,8 +111,8 @@ def test_only_files_whose_rows_fit_stay_in_memory(tmp_path: Path, monkeypatch: p
     kept, most = [], 0
     for keep_bytes in (0.0, 8_000.0, np.inf):
         table = open_table(path, FileOptions(target="y", keep_bytes=keep_bytes))
-        assert table.columns(slice(0, 2000))["a"].to_pylist() == frame.a.tolist()
-        kept.append(len(table._reader._kept["rows"]))
+        assert table.rows(slice(0, 2000))["a"].to_pylist() == frame.a.tolist()
+        kept.append(len(table._kept["rows"]))
         most = len(table.storage.pieces)
         assert not table.storage._parsed
     assert kept == [2, 2, most]

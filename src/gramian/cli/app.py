@@ -43,7 +43,6 @@ from gramian.cli.options import (
 from gramian.cli.prediction import check_answers, predict_file, set_threads
 from gramian.cli.report import on_terminal, print_facts, print_outcome, print_summary, report_errors, say
 from gramian.cli.task import Clock, find_task, prepared_target
-from gramian.data.stored_table import StoredTable
 from gramian.data.writing import check_writable
 from gramian.exceptions import InputError
 from gramian.model_file import describe, load, save
@@ -102,7 +101,7 @@ def fit(
         rows = rows_to_train(train_file, target, settings, as_table=tables)
         beside = columns_beside(train_file, settings)
         clock.lap("read")
-        if isinstance(rows, StoredTable):
+        if tables:
             outcome = table_training.train(rows, settings, beside, clock, until)
         else:
             outcome = training.train(rows, settings, beside.get("sample_weight"), clock)
@@ -174,7 +173,7 @@ def plan(
         what = "columns" if tables else "features"
         say(f"{rows.shape[0]:,} rows × {rows.shape[1]:,} {what}, {found} ({reason})")
         y = prepared_target(y, found)
-        if isinstance(rows, StoredTable):
+        if tables:
             facts, made = table_training.plan(rows, y, found, settings)
             print_facts(facts)
         else:

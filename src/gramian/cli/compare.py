@@ -31,12 +31,12 @@ from gramian import __version__
 from gramian._budget import parse_bytes
 from gramian._files import complete_file
 from gramian._typing import Array, Float64Array, RowsLike
-from gramian.cli.files import Opened, all_targets, files_of, readable, refuse_output_over_input, training_rows
+from gramian.cli.files import all_targets, files_of, readable, refuse_output_over_input, training_rows
 from gramian.cli.options import CellOptions, Memory, Seed, Target, Task, Threads, Traceback, TrainFile, taking
 from gramian.cli.report import in_options, print_summary, report_errors, say, show_steps
 from gramian.cli.task import find_task, prepared_target
 from gramian.data.file_formats import file_format
-from gramian.data.stored_table import StoredTable
+from gramian.data.stored_source import StoredSource
 from gramian.data.tables import TableSource, as_table
 from gramian.exceptions import InputError
 from gramian.reporting.judging import CLASSIFICATION, number
@@ -44,7 +44,6 @@ from gramian.reporting.rows import all_rows
 from gramian.summary import Grid, Summary
 from gramian.tables import TableColumns
 from gramian.tables.classifier import TabularClassifier
-from gramian.tables.input import SubsetTable
 from gramian.tables.regressor import TabularRegressor
 
 #: Landmarks of ``Nystroem``, and the penalties among which its ridge regression chooses. Chosen by hand.
@@ -100,7 +99,7 @@ class Encoder(TransformerMixin, BaseEstimator):
         return np.asarray(self.columns_.encode(X), np.float64)
 
 
-def check_rows(rows: Opened, y: Array, rules: Rules) -> None:
+def check_rows(rows: StoredSource, y: Array, rules: Rules) -> None:
     """Raise for data that cannot be compared on."""
     if rows.storage.sparse:
         raise InputError(
@@ -115,7 +114,7 @@ def check_rows(rows: Opened, y: Array, rules: Rules) -> None:
 
 def models(table: TableSource, rules: Rules) -> dict[str, BaseEstimator]:
     """Return the unfitted models by name, the trivial one last; their X are row numbers, shape (n, 1)."""
-    rows = FunctionTransformer(lambda numbers: SubsetTable(table, numbers[:, 0]))
+    rows = FunctionTransformer(lambda numbers: table.subset(numbers[:, 0]))
     n, seed, classes = table.shape[0], rules.seed, rules.classes
     ours = (TabularClassifier if classes else TabularRegressor)(
         time_limit=rules.seconds, memory_budget=rules.memory, random_state=seed, n_jobs=rules.threads
@@ -229,7 +228,7 @@ def compare(
         rules, y = replace(settings, task=found), prepared_target(y, found)  # type: ignore[arg-type]
         check_rows(opened, y, rules)
         # In memory, so that no method's seconds hold the reading of the file.
-        rows = opened.columns(slice(0, len(y))) if isinstance(opened, StoredTable) else all_rows(opened)
+        rows = opened.rows(slice(0, len(y))) if columns else all_rows(opened)
         made = models(as_table(rows), rules)
         say(f"{found} ({reason}), {rules.folds} folds")
         steps = (measure(name, model, y, rules) for name, model in made.items())

@@ -31,7 +31,6 @@ from gramian.data.names import is_counted, shown_names
 from gramian.data.opening import open_numbers, open_storage, open_table
 from gramian.data.stored_file import find_files
 from gramian.data.stored_source import StoredSource
-from gramian.data.stored_table import StoredTable
 from gramian.estimator.labels import checked_weights
 from gramian.exceptions import InputError
 from gramian.tables.serving import TableServer
@@ -121,8 +120,6 @@ def _is_inside(out: Path, folder: Path) -> bool:
     return any(parent.exists() and os.path.samefile(parent, folder) for parent in parents)
 
 
-#: An opened file: rows of numbers, or a table of columns of any type.
-Opened = StoredSource | StoredTable
 #: Bytes of parsed rows to predict that may stay in memory, so that small CSV files are parsed once.
 #: Chosen by hand.
 PREDICTED_BYTES = 1 << 28
@@ -136,7 +133,7 @@ def training_rows(
     memory: str,
     cells: CellOptions,
     beside: Collection[str] = (),
-) -> Opened:
+) -> StoredSource:
     """Open rows with a target: as numbers, or as a table with columns of any type.
 
     Rows that take at most ``memory`` stay in memory once they are read; of a larger file only the rows
@@ -155,7 +152,7 @@ def training_rows(
         raise InputError(
             f"{target!r} is named by --target and by --drop, --groups, --time or --weight. Name it once."
         )
-    rows: Opened = open_table(path, choice) if as_table else open_numbers(path, choice)
+    rows = open_table(path, choice) if as_table else open_numbers(path, choice)
     found = rows.target
     if found is None:
         columns = rows.storage.feature_names
@@ -166,7 +163,9 @@ def training_rows(
     return _print_findings(path, rows)
 
 
-def rows_to_train(path: Path, target: str | None, settings: TrainingOptions, *, as_table: bool) -> Opened:
+def rows_to_train(
+    path: Path, target: str | None, settings: TrainingOptions, *, as_table: bool
+) -> StoredSource:
     """Open rows with a target as the options of training say."""
     beside = settings.beside.values()
     return training_rows(
@@ -182,13 +181,13 @@ def columns_beside(path: Path, settings: TrainingOptions) -> dict[str, Array]:
     cells = replace(settings, drop=None)
     table = open_table(path, cells.applied(FileOptions(columns=tuple(dict.fromkeys(named.values())))))
     n = table.shape[0]
-    columns = table.columns(slice(0, n))
+    columns = table.rows(slice(0, n))
     found = {parameter: labels(columns.column(name)) for parameter, name in named.items()}
     weights = checked_weights(found.get("sample_weight"), n)
     return found if weights is None else found | {"sample_weight": weights}
 
 
-def kept_columns(path: Path, keep: Collection[str], cells: CellOptions, out: Path) -> StoredTable | None:
+def kept_columns(path: Path, keep: Collection[str], cells: CellOptions, out: Path) -> StoredSource | None:
     """Open the columns that are written beside predictions; from CSV to CSV their cells stay as they are."""
     if not keep:
         return None
@@ -200,14 +199,14 @@ def kept_columns(path: Path, keep: Collection[str], cells: CellOptions, out: Pat
     return open_table(path, cells.applied(choice))
 
 
-def _print_findings(path: Path, rows: Opened) -> Opened:
+def _print_findings(path: Path, rows: StoredSource) -> StoredSource:
     """Print what was detected in a file and may surprise; return its rows."""
     if rows.storage.read_as:
         say(f"Reading {path}: {rows.storage.read_as}")
     return rows
 
 
-def all_targets(rows: Opened) -> Array:
+def all_targets(rows: StoredSource) -> Array:
     """Return the targets of all rows."""
     found = rows.target
     assert found is not None, "training_rows refuses rows without a target"
@@ -216,7 +215,7 @@ def all_targets(rows: Opened) -> Array:
 
 def rows_for(
     path: Path, model: BaseEstimator, notes: dict[str, str], cells: CellOptions, target: str | None
-) -> Opened:
+) -> StoredSource:
     """Open a model's columns by name, or by position if the model or the file has no names.
 
     ``model`` is an estimator or a pipeline, ``notes`` those of its file: the cells that were missing values
@@ -240,7 +239,7 @@ def rows_for(
 
 def _rows_for(
     path: Path, model: BaseEstimator, notes: dict[str, str], cells: CellOptions, target: str | None
-) -> Opened:
+) -> StoredSource:
     first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
     target = target or notes.get("target") or None
     # The target is optional, because rows to predict need none.
@@ -277,7 +276,7 @@ def _rows_for(
     return _open(open_numbers, path, replace(choice, n_features=int(first.n_features_in_)))
 
 
-def _open(call: Callable[[Path, FileOptions], Opened], path: Path, choice: FileOptions) -> Opened:
+def _open(call: Callable[[Path, FileOptions], StoredSource], path: Path, choice: FileOptions) -> StoredSource:
     """Open rows with the target, or without it if the column cannot be one, such as a date."""
     try:
         return _print_findings(path, call(path, choice))

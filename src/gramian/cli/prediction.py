@@ -10,10 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from gramian._typing import Array
-from gramian.cli.files import Opened
 from gramian.cli.report import say
 from gramian.data.arrow import column_writer
-from gramian.data.stored_table import StoredTable
+from gramian.data.stored_source import StoredSource
 from gramian.data.writing import prediction_file
 from gramian.exceptions import InputError
 from gramian.reporting.judging import CLASSIFICATION, REGRESSION, behind, named_columns, score_text, scores
@@ -52,12 +51,12 @@ def check_answers(model: BaseEstimator, coverage: float | None, probabilities: b
 
 def predict_file(
     model: BaseEstimator,
-    rows: Opened,
+    rows: StoredSource,
     out: Path,
     *,
     coverage: float | None,
     probabilities: bool,
-    kept: StoredTable | None = None,
+    kept: StoredSource | None = None,
     stream: BinaryIO | None = None,
 ) -> None:
     """Write the predictions of all rows to a file, or as CSV to a stream; print the score if there is one.
@@ -76,7 +75,7 @@ def predict_file(
                 if probabilities:
                     shares = model.predict_proba(block)
                     columns |= {f"probability of {name}": shares[:, j] for j, name in enumerate(classes)}
-            beside = {} if kept is None else dict(zip(kept.storage.columns, kept.columns(where).columns))
+            beside = dict(zip(kept.feature_names or (), kept.rows(where).columns)) if kept else {}
             if both := columns.keys() & beside:
                 raise InputError(
                     f"--keep {both.pop()} has the name of a column of predictions. Rename it in the file."

@@ -20,7 +20,8 @@ from gramian.cli.options import AUTO, TABLE_KERNELS, TrainingOptions
 from gramian.cli.task import Clock, Outcome, find_task, prepared_target, split_order
 from gramian.compression.plan import Plan
 from gramian.data.mapped import map_rows
-from gramian.data.stored_table import StoredTable
+from gramian.data.stored_source import StoredSource
+from gramian.data.tables import as_table
 from gramian.engine import Engine, Run
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets, NumberTargets
@@ -28,7 +29,6 @@ from gramian.exact.exact import Exact
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError, shortened, user_level
 from gramian.metric.metric import Metric
 from gramian.reporting.judging import REGRESSION
-from gramian.reporting.rows import take_rows
 from gramian.ridge.planning import plan_ridge
 from gramian.tables import EncodedRows, Scaling, TableColumns
 from gramian.tables.base import SEARCH_MEMORY
@@ -70,7 +70,7 @@ def estimator(task: str, settings: TrainingOptions) -> TabularRegressor | Tabula
 
 
 def train(
-    table: StoredTable, settings: TrainingOptions, beside: Mapping[str, Array], clock: Clock, until: float
+    rows: StoredSource, settings: TrainingOptions, beside: Mapping[str, Array], clock: Clock, until: float
 ) -> Outcome:
     """Fit to the rows that are not held out and score the others, then fit to all rows.
 
@@ -80,8 +80,8 @@ def train(
     search covers only bandwidth and penalty. ``until`` is when to end, on the clock of
     ``time.perf_counter``; if it leaves no time for the second fit, the first model is the result.
     """
-    pace = Pace(until)
-    found = all_targets(table)
+    pace, table = Pace(until), as_table(rows)
+    found = all_targets(rows)
     task, reason = find_task(found, settings.task)
     y = prepared_target(found, task)
     model = estimator(task, settings)
@@ -93,9 +93,9 @@ def train(
         used, held = map(np.sort, order)
         began = time.perf_counter()
         _hold_to(model, pace.part(SCORE_TIME))
-        model.fit(take_rows(table, used), y[used], **{name: each[used] for name, each in beside.items()})
+        model.fit(table.subset(used), y[used], **{name: each[used] for name, each in beside.items()})
         outcome.unused = unused_columns(model.columns_)
-        outcome.judge(y, model.predict(take_rows(table, held)), used, held, weights)
+        outcome.judge(y, model.predict(table.subset(held)), used, held, weights)
         if settings.groups is not None:
             outcome.how_held = f", whole groups of {settings.groups!r}"
         if settings.time is not None:
@@ -204,7 +204,7 @@ def _facts(model: TabularRegressor | TabularClassifier, searched: str) -> list[t
 
 
 def plan(
-    table: StoredTable, y: Array, task: str, settings: TrainingOptions
+    table: StoredSource, y: Array, task: str, settings: TrainingOptions
 ) -> tuple[list[tuple[str, str]], Plan]:
     """Return the encoding of the columns, the planned search, and the plan of the last fit.
 

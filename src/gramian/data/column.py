@@ -20,15 +20,10 @@ class StoredColumn(ABC):
     (n, outputs).
     """
 
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, ...]:
-        """Number of rows, and of outputs if there are several."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
+    #: Number of rows, and of outputs if there are several.
+    shape: tuple[int, ...]
+    #: Type of the values.
+    dtype: np.dtype[Any]
 
     @property
     def ndim(self) -> int:

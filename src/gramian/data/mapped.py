@@ -45,20 +45,14 @@ class MappedRows:
         identity = getattr(source, "identity", None)
         if identity is not None:  # a frame has none: the fingerprint hashes its rows
             self.identity = (*row_map.identity, identity)
-        width, out = source.shape[1], row_map.n_columns
+        (n, width), out = source.shape, row_map.n_columns
+        #: Number of rows and transformed features.
+        self.shape: tuple[int, int] = n, out
+        #: Type of the transformed numbers.
+        self.dtype: np.dtype[Any] = mapped_type(source.dtype)
         held = 2 * (width * source.dtype.itemsize + out * self.dtype.itemsize)
         # The transformed block, and the float64 block that it is made from.
         self.row_bytes = getattr(source, "row_bytes", 0) + held + 8 * max(width, out)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and transformed features."""
-        return self.source.shape[0], self.row_map.n_columns
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the transformed numbers."""
-        return mapped_type(self.source.dtype)
 
     def rows(self, where: slice) -> Rows:
         """Return consecutive rows as a new array."""

@@ -10,14 +10,12 @@ from typing import Any
 from gramian._checks import is_iterable, one_of
 from gramian.data.file_formats import CSV, HDF5, NPZ, ZARR, file_format
 from gramian.data.file_options import AS_STORED, DROP, ONEHOT, REFUSE, FileOptions
-from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.formats.frames import FrameStorage, frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.missing import MISSING, missing_texts, text_list
 from gramian.data.storage import Storage, explain_errors
 from gramian.data.stored_file import find_files, is_path
 from gramian.data.stored_source import StoredSource
-from gramian.data.stored_table import StoredTable
 from gramian.exceptions import InputError, quoted
 
 
@@ -123,8 +121,8 @@ def open_numbers(data: Any, choice: FileOptions) -> StoredSource:
     return StoredSource(storage, keep_bytes=choice.keep_bytes)
 
 
-def open_table(data: Any, choice: FileOptions) -> StoredTable:
-    """Open CSV or Parquet files as a table with columns of any type.
+def open_table(data: Any, choice: FileOptions) -> StoredSource:
+    """Open CSV or Parquet files as a table with columns of any type; its rows are Arrow tables.
 
     Errors: ``InputError`` for files that are missing, empty, damaged, ragged or of another format, for names
     that are absent or occur twice, and for a target of dates; ``MissingPackageError`` without pyarrow.
@@ -134,12 +132,12 @@ def open_table(data: Any, choice: FileOptions) -> StoredTable:
     >>> path = Path(tempfile.mkdtemp()) / "train.csv"
     >>> _ = path.write_text("rooms,town,price\\n3,Bath,1.5\\n,Hull,2.5\\n")
     >>> table = open_table(path, FileOptions(target="price"))
-    >>> table.columns(slice(0, 2)).to_pydict(), table.target[:]
+    >>> table.rows(slice(0, 2)).to_pydict(), table.target[:]
     ({'rooms': [3, None], 'town': ['Bath', 'Hull']}, array([1.5, 2.5]))
     """
+    # Formats that name no columns refuse it.
     storage = open_storage(data, replace(choice, categorical=AS_STORED))
-    assert isinstance(storage, ColumnarStorage), "other formats refuse it: they name no columns"
-    return StoredTable(storage, keep_bytes=choice.keep_bytes)
+    return StoredSource(storage, keep_bytes=choice.keep_bytes)
 
 
 def _choice(

@@ -95,8 +95,9 @@ class Storage(ABC):
     together = False
     #: Whether pieces are views of a mapped file, which take no memory and are read when they are accessed.
     views = False
-    #: Whether rows are CSR matrices.
+    #: Whether rows are CSR matrices, or Arrow tables with columns of any type.
     sparse = False
+    of_columns = False
     #: Bytes that the format's reader holds beside the pieces, such as pages of a file.
     buffer_bytes: int = 0
 

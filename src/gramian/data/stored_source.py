@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Array, IntArray, Rows, RowsLike
+from gramian._typing import Array, IntArray, RowsLike
 from gramian.data.arrow import pyarrow_package
 from gramian.data.column import StoredColumn
 from gramian.data.storage import Piece, Storage, Target, explain_errors, no_rows
@@ -35,6 +35,9 @@ class StoredSource:
     they take at most ``keep_bytes``. Reads go in file order, a piece at a time; threads may share a source. A
     row with a missing value, NaN or infinity raises ``InputError`` with file and row, or is left out
     (``drop``): all pieces are then read once here to find these rows.
+
+    The rows of a table with columns of any type (``storage.of_columns``) are Arrow tables: text, dates and
+    missing values stay as they are. :func:`gramian.data.tables.as_table` reads them.
     """
 
     #: ``row_blocks`` reads the next block while the caller works on one.
@@ -117,24 +120,22 @@ class StoredSource:
         """Bytes of the pieces that are held while reading, including the one being read, and of buffers."""
         return (KEPT_PIECES + 1) * self.storage.piece_bytes + self.storage.buffer_bytes
 
-    def rows(self, where: slice) -> Rows:
+    def rows(self, where: slice) -> Any:
         """Return consecutive rows: a view of a mapped file, else a new or read-only array."""
-        found: Rows = self.read(where, "rows")
-        return found
+        return self.read(where, "rows")
 
-    def take(self, indices: IntArray) -> Rows:
+    def take(self, indices: IntArray) -> Any:
         """Return the rows with these indices, in this order, as a new array; read in file order."""
-        found: Rows = self.read(indices, "rows")
-        return found
+        return self.read(indices, "rows")
 
     # ---- from row numbers to pieces ------------------------------------------------------------
 
     def read(self, where: slice | IntArray, what: str) -> Any:
         """Return consecutive rows, or the rows with these indices, in this order; read in file order.
 
-        ``what`` is "rows" or "targets" for checked arrays, or "columns" for the storage's own form.
+        ``what`` is "rows" or "targets". Arrays of either are checked, columns of any type are not.
         """
-        n, d = self.shape
+        (n, d), store = self.shape, self.storage
         numbers = range(n)[where] if isinstance(where, slice) else where
         order: Any = None
         if not isinstance(numbers, range) or numbers.step != 1:
@@ -142,19 +143,18 @@ class StoredSource:
             order = np.argsort(numbers, kind="stable")
             numbers = numbers[order]
         spans = list(self._spans(numbers))
-        sparse = self.storage.sparse and what == "rows"
-        if what == "columns" or sparse:
+        if what == "rows" and (store.sparse or store.of_columns):
             if not spans:
-                return self.read(slice(0, 1), what)[:0]
+                return self.rows(slice(0, 1))[:0]
             parts = [self._part(k, inner, what) for k, _, inner in spans]
-            join: Any = partial(sp.vstack, format="csr") if sparse else pyarrow_package().concat_tables
+            join: Any = partial(sp.vstack, format="csr") if store.sparse else pyarrow_package().concat_tables
             joined = parts[0] if len(parts) == 1 else join(parts)
             if order is None or (np.diff(order) == 1).all():
                 return joined
-            return joined[np.argsort(order)] if sparse else joined.take(np.argsort(order))
+            return joined.take(np.argsort(order)) if store.of_columns else joined[np.argsort(order)]
         if what == "rows" and order is None and len(spans) == 1:
             return self._part(*spans[0][::2], what)
-        info = self.storage.target if what == "targets" else Target("", self.dtype, d)
+        info = store.target if what == "targets" else Target("", self.dtype, d)
         assert info is not None, "asked through a StoredTarget only"
         out = np.empty((len(numbers), *(() if info.n_outputs is None else (info.n_outputs,))), info.dtype)
         for k, at, inner in spans:
@@ -182,11 +182,10 @@ class StoredSource:
             # Left-out rows before the i-th kept row: those whose number minus their rank is at most i.
             kept = np.arange(where.start, where.stop) if isinstance(where, slice) else where
             where = kept + np.searchsorted(dropped - np.arange(len(dropped)), kept, "right")
-        piece = self.storage.pieces[k]
-        if what == "columns":
-            table = self._piece(k, "rows")
-            return table[where] if isinstance(where, slice) else table.take(where)
-        values = self._piece(k, what)[where]
+        piece, values = self.storage.pieces[k], self._piece(k, what)
+        if what == "rows" and self.storage.of_columns:
+            return values[where] if isinstance(where, slice) else values.take(where)
+        values = values[where]
         if isinstance(values, np.memmap):
             values = values.view(np.ndarray)
         rows = np.arange(where.start, where.start + values.shape[0]) if isinstance(where, slice) else where
@@ -280,22 +279,12 @@ class StoredTarget(StoredColumn):
     def __init__(self, source: StoredSource) -> None:
         info, rows = source.storage.target, source.identity
         assert info is not None
-        self._source, self._dtype = source, info.dtype
-        self._shape = source.shape[:1] if info.n_outputs is None else (source.shape[0], info.n_outputs)
+        self._source, self.dtype = source, info.dtype
+        self.shape = source.shape[:1] if info.n_outputs is None else (source.shape[0], info.n_outputs)
         #: Name of the column or array.
         self.name = info.name
         #: Identifies the rows and says that these are their targets; None for a frame.
         self.identity = None if rows is None else (*rows, "targets")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of rows, and of outputs if there are several."""
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
-        return self._dtype
 
     def __getitem__(self, where: slice | IntArray) -> Array:
         """Return the values of consecutive rows, or of the rows with these indices."""

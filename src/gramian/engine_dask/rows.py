@@ -97,12 +97,10 @@ class TaskParts(Partitioned):
         self.parts = [p for p, k in zip(parts, lengths) if k]
         self.lengths = [k for k in lengths if k]
         self.starts = [0, *np.cumsum(self.lengths).tolist()]
-        self._tail, self._kind = tail, np.dtype(kind)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
-        return self._kind
+        #: Number of rows, then of features or outputs.
+        self.shape: Any = (self.starts[-1], *tail)
+        #: Type of the values.
+        self.dtype: np.dtype[Any] = np.dtype(kind)
 
     def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
         """Yield ``work(part, *values beside it)`` in the order of the parts."""
@@ -200,7 +198,7 @@ class TaskParts(Partitioned):
             if skipped < k:
                 parts.append(some(part, slice(skipped, k)) if skipped else part)
                 lengths.append(k - skipped)
-        rest = TaskParts(self.cluster, parts, lengths, self._tail, self._kind)
+        rest = TaskParts(self.cluster, parts, lengths, self.shape[1:], self.dtype)
         rest.opened_there = self.opened_there
         return rest
 
@@ -208,7 +206,7 @@ class TaskParts(Partitioned):
         """Return the values divided into parts of these lengths."""
         if list(lengths) == self.lengths:
             return self.parts
-        return self.cluster.recut(self.parts, self.lengths, lengths, self._tail, self._kind)
+        return self.cluster.recut(self.parts, self.lengths, lengths, self.shape[1:], self.dtype)
 
     def _slice(self, where: slice) -> Array:
         """Compute and return consecutive values."""
@@ -236,7 +234,7 @@ class TaskParts(Partitioned):
 
     def _joined(self, tasks: Sequence[Any]) -> Array:
         if not tasks:
-            return np.empty((0, *self._tail), self._kind)
+            return np.empty((0, *self.shape[1:]), self.dtype)
         lost = 0
         while True:
             try:
@@ -254,11 +252,6 @@ class TaskRows(TaskParts):
         super().__init__(cluster, parts, lengths, (like.shape[1],), like.dtype)
         self.feature_names = getattr(like, "feature_names", None)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and features."""
-        return self.starts[-1], self._tail[0]
-
     @cached_property
     def _head(self) -> Array:
         return self._slice(slice(0, HEAD_ROWS))
@@ -271,11 +264,6 @@ class TaskRows(TaskParts):
 
 class TaskColumn(TaskParts, StoredColumn):
     """Values that tasks compute, such as targets or weights."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of rows, and of outputs if there are several."""
-        return self.starts[-1], *self._tail
 
     def __getitem__(self, where: slice | IntArray) -> Array:
         return self._slice(where) if isinstance(where, slice) else self.take(where)

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows, RowsLike
 from gramian.data.source import RowSource, as_source, row_blocks
+from gramian.data.stored_source import StoredSource
 from gramian.data.subset import SubsetRows
 from gramian.data.tables import TableSource
-from gramian.tables.input import SubsetTable
 
 #: Rows of one step of a prediction. Chosen by hand.
 STEP = 65_536
@@ -21,9 +21,9 @@ STEP = 65_536
 
 def blocks(rows: RowsLike) -> Iterator[tuple[slice, Any]]:
     """Yield consecutive blocks of a source, an array or a table, each with its row slice."""
-    if isinstance(rows, TableSource):
+    if isinstance(rows, TableSource) or (isinstance(rows, StoredSource) and rows.storage.of_columns):
         for where in row_slices(rows.shape[0], STEP):
-            yield where, SubsetTable(rows, np.arange(where.start, where.stop))
+            yield where, take_rows(rows, np.arange(where.start, where.stop))
     else:
         yield from row_blocks(as_source(cast("Rows | RowSource", rows)), STEP)
 
@@ -35,9 +35,7 @@ def by_blocks(call: Callable[[Any], Any], rows: RowsLike) -> Array:
 
 def take_rows(rows: Rows | RowSource | TableSource, numbers: IntArray) -> Any:
     """Return some rows of a source or of a table, read on demand."""
-    return (
-        SubsetTable(rows, numbers) if isinstance(rows, TableSource) else SubsetRows(as_source(rows), numbers)
-    )
+    return rows.subset(numbers) if isinstance(rows, TableSource) else SubsetRows(as_source(rows), numbers)
 
 
 def all_rows(rows: Rows | RowSource) -> Any:

@@ -43,7 +43,7 @@ from gramian.tables.importance.permutation import (
     column_shares,
     permutation_importances,
 )
-from gramian.tables.input import SubsetTable, checked_table, rows_in_time
+from gramian.tables.input import checked_table, rows_in_time
 from gramian.tables.ridge_mean import values_of
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.scoring import MappedTarget
@@ -137,7 +137,7 @@ class TabularModel(TableServer, KernelEstimator):
         if weights is not None and not (weights > 0).all():
             # Rows of weight 0 then count nowhere: not in medians, categories or scales.
             numbers = np.flatnonzero(weights > 0)
-            X, weights = checked_table(self, SubsetTable(table, numbers), reset=True), weights[numbers]
+            X, weights = checked_table(self, table.subset(numbers), reset=True), weights[numbers]
         targets, every = targets_of(y, table.shape[0]), slice(0, table.shape[0])
         given: Array = np.asarray(
             targets.codes(every) if isinstance(targets, ClassTargets) else targets[every]
@@ -155,7 +155,7 @@ class TabularModel(TableServer, KernelEstimator):
         classes = (lambda: own) if isinstance(targets, ClassTargets) else None
         some = rows_in_time(X, until, read, rng, classes)
         if some is not None:
-            X = checked_table(self, SubsetTable(as_table(X), some), reset=True)
+            X = checked_table(self, as_table(X).subset(some), reset=True)
             weights = None if weights is None else weights[some]
             numbers = some if numbers is None else numbers[some]
             own = given[numbers]
@@ -165,7 +165,7 @@ class TabularModel(TableServer, KernelEstimator):
             warn_of_order(rows)
         kept, weights, holdout = merged_copies(rows, self.columns_.places, own, weights, holdout)
         if kept is not None:
-            rows = self._learn_columns(SubsetTable(rows.table, kept), weights, rng, groups)
+            rows = self._learn_columns(rows.table.subset(kept), weights, rng, groups)
             n_given -= len(own) - len(kept)
             own, numbers = own[kept], kept if numbers is None else numbers[kept]
         return FitRows(rows, own, targets, weights, weights, numbers, n_given, holdout, rng, until)

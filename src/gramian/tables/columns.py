@@ -20,7 +20,6 @@ from gramian.exceptions import InputError, did_you_mean, listed, user_level
 from gramian.tables.column import CYCLE, LEVELS, Column, Feature, LevelLookup, LevelMeans, refuse_infinity
 from gramian.tables.column_statistics import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, ColumnStatistics
 from gramian.tables.dates import WEEKDAY
-from gramian.tables.input import SubsetTable
 
 #: Largest and smallest number of rows kept to compute medians, and largest count of numbers kept in all
 #: columns together. All chosen by hand.
@@ -95,7 +94,7 @@ class TableColumns:
         if weights is not None:
             counted = np.flatnonzero(weights > 0)
             weights = np.asarray(weights, np.float64)[counted]
-            table = SubsetTable(table, counted) if len(counted) < table.shape[0] else table
+            table = table.subset(counted) if len(counted) < table.shape[0] else table
         n, d = table.shape
         if n == 0 or d == 0:
             what = "rows" if n == 0 else "columns"

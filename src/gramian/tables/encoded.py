@@ -11,9 +11,8 @@ import numpy as np
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, RowsLike
 from gramian.data.cells import CATEGORY, DATE
-from gramian.data.formats.frames import frame_kind
 from gramian.data.source import ArraySource, RowSource
-from gramian.data.tables import TableSource, as_table
+from gramian.data.tables import as_table
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.tables.columns import TableColumns
 from gramian.tables.holdout import HoldOut
@@ -42,23 +41,18 @@ class EncodedRows:
 
     def __init__(self, columns: TableColumns, X: RowsLike, own: Float64Array | None = None) -> None:
         self._own = own
-        self.columns, self._given, self.table = columns, X, as_table(X)
+        self.columns, self.table = columns, (table := as_table(X))
         #: Each column's place in the table.
-        self.order = columns.order(self.table)
-        source = X if frame_kind(X) is None and isinstance(X, RowSource | TableSource) else None
-        #: Bytes of an encoded row, and about as much for the cells that it is made from.
-        self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * self.table.shape[1]
-        self.row_bytes += getattr(source, "row_bytes", 0)
-        self.reads_ahead: bool = getattr(source, "reads_ahead", False)
-        self.read_bytes: int = getattr(source, "read_bytes", 0)
-        self.target: Any = getattr(source, "target", None)
-        identity = getattr(source, "identity", None)
-        if identity is not None:  # a frame has none: the fingerprint hashes its rows
-            self.identity = ("encoded", columns.feature_names, identity)
+        self.order = columns.order(table)
+        #: Bytes of an encoded row, of the cells that it is made from (about as many), and of the table.
+        self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * table.shape[1] + table.row_bytes
+        self.reads_ahead, self.read_bytes, self.target = table.reads_ahead, table.read_bytes, table.target
+        if table.identity is not None:  # a frame has none: the fingerprint hashes its rows
+            self.identity = ("encoded", columns.feature_names, table.identity)
 
     def under(self, columns: TableColumns, own: Float64Array | None = None) -> EncodedRows:
         """Return the same rows encoded by other columns, the last of which hold ``own`` (n, k)."""
-        return EncodedRows(columns, self._given, own)
+        return EncodedRows(columns, self.table, own)
 
     @property
     def shape(self) -> tuple[int, int]:

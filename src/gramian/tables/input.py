@@ -1,4 +1,4 @@
-"""Tables given to an estimator: checks with scikit-learn's error texts, subsets of rows."""
+"""Tables given to an estimator: checks with scikit-learn's error texts, rows for which there is time."""
 
 from __future__ import annotations
 
@@ -16,31 +16,8 @@ from gramian.data.distributed import is_elsewhere
 from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.source import RowSource
-from gramian.data.tables import TableBlock, TableSource, as_table
+from gramian.data.tables import TableSource, as_table
 from gramian.exceptions import InputError
-
-
-class SubsetTable(TableSource):
-    """The rows of ``table`` with these numbers, in this order; nothing is copied until it is read.
-
-    >>> import numpy as np
-    >>> from gramian.data.tables import as_table
-    >>> taken = SubsetTable(as_table([["a"], ["b"], ["c"]]), np.array([2, 0]))
-    >>> taken.shape, taken.block(slice(0, 1)).cells(0, "0", False).levels
-    ((2, 1), ('c',))
-    """
-
-    def __init__(self, table: TableSource, numbers: IntArray) -> None:
-        self.shape, self.names = (len(numbers), table.shape[1]), table.names
-        self._table, self._numbers = table, numbers
-        self.reads_ahead: bool = getattr(table, "reads_ahead", False)
-        self.read_bytes: int = getattr(table, "read_bytes", 0)
-        self.row_bytes: int = getattr(table, "row_bytes", 0)
-
-    def block(self, where: slice | IntArray) -> TableBlock:
-        """Return some rows."""
-        return self._table.block(self._numbers[where])
-
 
 #: Number of rows on which reading is timed; how often a fit reads each row, roughly; and the largest share of
 #: the remaining time that reading may take. Chosen by hand.
@@ -113,7 +90,7 @@ def rows_in_time(
     few = READ_ROWS // 3
     looks = [time.perf_counter()]
     for size in (few, few, READ_ROWS):  # the first read may import packages and fill caches
-        read(SubsetTable(table, np.arange(size)))
+        read(table.subset(np.arange(size)))
         looks.append(time.perf_counter())
     _, first, second, now = looks
     # Subtract the part of the time that does not grow with the rows.

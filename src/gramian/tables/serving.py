@@ -14,7 +14,7 @@ from gramian._typing import Array, Float64Array, FloatArray, RowsLike
 from gramian.data.formats.frames import frame_kind
 from gramian.data.mapped import map_rows
 from gramian.data.source import RowSource
-from gramian.data.tables import ArrayTable
+from gramian.data.tables import TableSource
 from gramian.estimator.answers import (
     class_labels,
     decision_values,
@@ -115,7 +115,7 @@ class TableServer(ABC):
             )
         cells = np.empty((1, len(values)), object)
         cells[0, :] = values
-        return self.predict(ArrayTable(cells, names))[0]  # type: ignore[attr-defined]
+        return self.predict(TableSource(cells, names))[0]  # type: ignore[attr-defined]
 
     @abstractmethod
     def _values(self, X: RowsLike) -> Float64Array:

@@ -68,7 +68,7 @@ class ColumnarStorage(Storage):
         self.target = self._target(schema, name)
         self.categories: dict[str, tuple[str, ...]] = {}
         if choice.categorical == AS_STORED:
-            self.dtype, self.n_features = np.dtype(object), len(self.columns)
+            self.of_columns, self.dtype, self.n_features = True, np.dtype(object), len(self.columns)
             self.feature_names = tuple(self.columns)
             return
         self._plan_numbers(schema, name)
@@ -134,7 +134,7 @@ class ColumnarStorage(Storage):
     # ---- features ------------------------------------------------------------------------------
 
     def _features(self, table: Table) -> Any:
-        if self.choice.categorical == AS_STORED:
+        if self.of_columns:
             return table.select(self.columns)
         parts = [_flat(table.column(name)) for name in self.columns]
         lacking = any(part.null_count for part in parts)
@@ -209,7 +209,7 @@ class ColumnarStorage(Storage):
 
     def _present(self, table: Table) -> Any:
         """Return a table with nulls for text that says missing; features kept as stored keep it."""
-        stored = self.columns if self.choice.categorical == AS_STORED else ()
+        stored = self.columns if self.of_columns else ()
         return without_texts(table, self.choice.missing, (*self.choice.text, *stored))
 
     # ---- target --------------------------------------------------------------------------------

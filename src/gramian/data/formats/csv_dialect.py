@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -135,9 +136,10 @@ class Dialect:
         may_open[1:] |= opened[1:] == closed[: len(opened) - 1] + 1
         if may_open.all():  # no quote is a plain character, and every other one opens
             return opened, closed if len(closed) == len(opened) else np.append(closed, len(text))
-        first = starts[codes[quotes - 1]]
-        first[0] |= quotes[0] == 0
-        return _step_through(text, quotes[first])
+        # From a quote that no character of a cell comes before, up to one that is not doubled, or to the end.
+        quoted = rb'(?<![^\r\n%s])"[^"]*+(?:""[^"]*+)*+("|\Z)' % re.escape(self.sep.encode())
+        found = np.array([(cell.start(), cell.start(1)) for cell in re.finditer(quoted, text)], np.intp)
+        return found.reshape(-1, 2)[:, 0], found.reshape(-1, 2)[:, 1]
 
     def read_options(self, text: bytes, names: Sequence[str] | None = None) -> Any:
         """Return Arrow's options to read a text as one block, whose UTF-8 takes up to three times the bytes.
@@ -202,21 +204,6 @@ def _line_breaks(codes: Array) -> Array:
     returns = np.flatnonzero(codes[:-1] == _CR)
     breaks[returns[codes[returns + 1] != _LF]] = True
     return breaks
-
-
-def _step_through(text: bytes, first: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the quotes that open and close cells; ``first`` are those that may open one by their place."""
-    opened, closed, end = [], [], -1
-    for start in first.tolist():
-        if start <= end:
-            continue
-        end = text.find(b'"', start + 1)
-        while end >= 0 and text[end + 1 : end + 2] == b'"':
-            end = text.find(b'"', end + 2)
-        end = len(text) if end < 0 else end
-        opened.append(start)
-        closed.append(end)
-    return np.array(opened, np.intp), np.array(closed, np.intp)
 
 
 # ---- detection ---------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 
 from gramian._typing import Array, Rows
 from gramian.data.file_options import FileOptions
@@ -85,6 +84,9 @@ class SvmlightStorage(Storage):
 
 def _parse(text: bytes, width: int | None) -> tuple[sp.csr_matrix, Array]:
     """Parse lines without changing their feature numbers."""
+    # At the top of the file it would slow down ``import gramian``.
+    from sklearn.datasets import load_svmlight_file
+
     try:
         return load_svmlight_file(io.BytesIO(text), n_features=width, zero_based=True)
     except ValueError:
