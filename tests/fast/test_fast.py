@@ -15,22 +15,19 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-import gramian.fast.base as fast_base
+import gramian.fast.fit as fast_fit
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.base import FastKernelModel
 from gramian.fast.cost import dummy, parse_cost
-from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.leaves import Limit, learn_together
+from gramian.fast.learning.leaves import Limit, first_units, learn_together, scale_limits
 from gramian.fast.learning.loss import LeafRows, WeightedTargets, gradients, settle
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
-from gramian.fast.learning.rbf_units import first_units, sharpest
-from gramian.fast.learning.training_set import TrainingSet
-from gramian.fast.libsvm_values import libsvm_values
+from gramian.fast.learning.training_set import Pool, TrainingSet
 from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
-from gramian.fast.serving.router import fit_router
-from gramian.fast.serving.tiles import LeafTiles
+from gramian.fast.serving.router import LeafTiles, fit_router
+from gramian.fast.teachers import libsvm_values
 from gramian.search import search
 
 SMALL = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
@@ -131,10 +128,10 @@ def test_metric_sees_the_directions_of_the_teacher(rows):
     assert constant.shape == (3, 2)
 
 
-def trainer_of(training_set, held, M, score=lambda found: 0.0):
+def trainer_of(training_set, held, M):
     d = training_set.rows.shape[1]
     pool = Pool(training_set, np.zeros(d), np.ones(d), np.eye(d), np.random.default_rng(0))
-    return ShapeTrainer(M, {"teacher": pool}, {"teacher": held}, score, 0, Engine(1))
+    return ShapeTrainer(M, {"teacher": pool}, {"teacher": held}, held, 0, Engine(1))
 
 
 @pytest.mark.slow
@@ -159,10 +156,10 @@ def test_copies_are_labelled_by_the_teacher(rows):
 def test_many_classes_and_a_budget(rows, monkeypatch):
     # Ten operations a nanosecond, whatever the machine and its load.
     monkeypatch.setattr(
-        FastKernelModel, "_nanoseconds", lambda model, shape, d, K, centers: 0.1 * shape.operations(d, K)
+        FastKernelModel, "_nanoseconds", lambda model, d, K, centers, shape: 0.1 * shape.operations(d, K)
     )
-    monkeypatch.setattr(fast_base, "linear_cost", lambda d, K, n: 0.2 * d * K)
-    monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: 0.2 * d * K)
+    monkeypatch.setattr(fast_fit, "linear_cost", lambda d, K, n: 0.2 * d * K)
+    monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: 0.2 * d * K)
     sums = rows[:, 0] + np.sin(2.0 * rows[:, 1])
     y = np.digitize(sums, [-1.0, 0.0, 1.0])
     svc = SVC(gamma=0.5, C=10).fit(rows[:500], y[:500])
@@ -301,7 +298,7 @@ def test_units_are_no_sharper_than_float32_predicts(rows):
     start = first_units(rows, targets, 8, np.random.default_rng(0))
     _, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(100), Engine(1))
     assert found.log_scales.max() > start.log_scales.max() + 0.5
-    assert found.log_scales.max() <= sharpest(leaf) + 1e-6
+    assert found.log_scales.max() <= scale_limits(leaf)[1] + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -387,7 +384,7 @@ def test_trials_go_no_deeper_than_a_level_that_is_clearly_worse():
     assert tried == [(1, 0), (1, 2), (1, 4), (2, 0), (2, 2)]
 
 
-def test_a_search_goes_on_with_the_nearest_shapes(rows):
+def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):
     def teacher(X):
         return np.sin(2 * X[:, :1]) * X[:, 1:2]
 
@@ -399,11 +396,12 @@ def test_a_search_goes_on_with_the_nearest_shapes(rows):
     learned, held = training_set.some(np.arange(500)), training_set.some(np.arange(500, 700))
     ended = []
 
-    def score(found):
+    def score(held, found):
         ended.append(float(np.mean((found - held.values) ** 2)))
         return -ended[-1]
 
-    trainer = trainer_of(learned, held, np.diag([1.0, 1.0, 0.0]), score)
+    monkeypatch.setattr(TrainingSet, "score", score)
+    trainer = trainer_of(learned, held, np.diag([1.0, 1.0, 0.0]))
     best = search_shapes(200.0, clock, trainer)
     assert best.shape.operations(3, 1) <= 200
     assert -best.score < 2.0 * min(ended)

@@ -8,12 +8,18 @@ from fast_models import units_at, values_at
 
 import gramian.fast.learning.loss as loss_module
 from gramian.engine import Engine
-from gramian.fast.learning.augmentation import BLOCK_ROWS, COPY_WEIGHT, MIXED, Pool, between, two_valued
 from gramian.fast.learning.distill import Shape, StageLimits, alone, begin, together
-from gramian.fast.learning.leaves import Limit, learn_alone
+from gramian.fast.learning.leaves import Limit, first_units, learn_alone, scale_limits
 from gramian.fast.learning.loss import LeafRows, WeightedTargets, gradients, settle
-from gramian.fast.learning.rbf_units import first_units, flattest
-from gramian.fast.learning.training_set import TrainingSet
+from gramian.fast.learning.training_set import (
+    BLOCK_ROWS,
+    COPY_WEIGHT,
+    MIXED,
+    Pool,
+    TrainingSet,
+    between,
+    two_valued,
+)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +127,7 @@ def test_a_unit_that_is_flat_stays_one(rows):
     start = replace(start, log_scales=np.vstack([[-6100.0] * 3, start.log_scales[1:]]))
     found = learn_alone(leaf, start, Limit(20))
     assert np.isfinite(values_at(rows, found)).all()
-    assert found.log_scales.min() >= flattest(leaf) > -30
+    assert found.log_scales.min() >= scale_limits(leaf)[0] > -30
 
 
 def test_stages_go_on_from_one_another(rows):

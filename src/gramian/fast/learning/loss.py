@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._typing import Float64Array, FloatArray
-from gramian.fast.bumps import bumps_in_place, denominators
+from gramian.fast.serving.predictor import bumps_in_place, denominators
 
 #: Penalty on a unit's weight, relative to the total sample weight (a unit's values are at most 1). With a
 #: hundredth of it units nearly cancel each other, and single rows between them are predicted far off (on
