@@ -22,7 +22,7 @@ from gramian.fast.base import FastKernelModel
 from gramian.fast.cost import dummy, parse_cost
 from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.leaves import Limit, first_units, learn_together, scale_limits
-from gramian.fast.learning.loss import LeafRows, WeightedTargets, gradients, settle
+from gramian.fast.learning.loss import LeafRows, Tile, gradients, settle
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
 from gramian.fast.learning.training_set import Pool, TrainingSet
 from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
@@ -99,9 +99,9 @@ def test_units_find_the_units_that_made_the_values(rows):
     rng = np.random.default_rng(1)
     centers, scales = rng.normal(size=(3, 3)), np.log([[0.8, 1.0, 1.2], [1.0] * 3, [0.9] * 3])
     values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
-    targets = WeightedTargets(values, np.ones(700))
-    leaf = LeafRows.of(rows, targets)
-    start = first_units(rows, targets, 3, np.random.default_rng(0))
+    own = TrainingSet(rows, values, np.ones(700))
+    leaf = LeafRows.of(own)
+    start = first_units(own, 3, np.random.default_rng(0))
     Q, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(300), Engine(1))
     z = rows @ Q
     assert np.abs(values_at(z, found) - values).max() < 1e-2
@@ -113,9 +113,9 @@ def test_units_find_the_units_that_made_the_values(rows):
 
 def test_clipped_targets_are_met_from_beyond():
     values = np.array([[1.0], [-1.0], [0.5]])
-    targets = WeightedTargets(values, np.ones(3), -1.0, 1.0)
-    np.testing.assert_array_equal(targets.working(np.array([[3.0], [-2.0], [3.0]])), [[3.0], [-2.0], [0.5]])
-    np.testing.assert_array_equal(targets.working(np.array([[0.0], [0.0], [0.0]])), values)
+    tile = Tile(np.zeros((1, 3)), values.T, np.ones(3), -1.0, 1.0)
+    np.testing.assert_array_equal(tile.targets(np.array([[3.0, -2.0, 3.0]])), [[3.0, -2.0, 0.5]])
+    np.testing.assert_array_equal(tile.targets(np.zeros((1, 3))), values.T)
 
 
 def test_metric_sees_the_directions_of_the_teacher(rows):
@@ -260,7 +260,7 @@ def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows,
     rng = np.random.default_rng(6)
     values, ends = rng.normal(size=(700, outputs)), (-1.0, 1.0) if bounded else (None, None)
     values = np.clip(values, *ends) if bounded else values
-    leaf = LeafRows.of(rows, WeightedTargets(values, rng.random(700), *ends))
+    leaf = LeafRows.of(TrainingSet(rows, values, rng.random(700), None, *ends))
     Q, own = rng.normal(size=(3, 2)), rng.normal(size=(4, 4)) * [1.0, 1.0, 0.1, 0.1]
 
     def value(Q, own):  # with bounds the weights are the best ones only after many updates of the targets
@@ -280,10 +280,10 @@ def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows,
 def test_learning_together_finds_directions_that_the_metric_missed(rows):
     truth = np.array([[1.0], [0.5], [0.0]])
     values = np.sin(3.0 * rows @ truth)
-    targets = WeightedTargets(values, np.ones(700))
-    leaf = LeafRows.of(rows.astype(np.float32), targets)
+    own = TrainingSet(rows.astype(np.float32), values, np.ones(700))
+    leaf = LeafRows.of(own)
     wrong = np.array([[0.6], [0.7], [0.4]])
-    start = first_units(rows @ wrong, targets, 6, np.random.default_rng(0))
+    start = first_units(replace(own, rows=rows @ wrong), 6, np.random.default_rng(0))
     Q, (found,) = learn_together(wrong, [start], [leaf], Limit(200), Engine(1))
     assert found.objective < 0.05 * start.objective
     np.testing.assert_allclose(
@@ -293,9 +293,9 @@ def test_learning_together_finds_directions_that_the_metric_missed(rows):
 
 def test_units_are_no_sharper_than_float32_predicts(rows):
     spikes = np.where(np.arange(700) % 50 == 0, 1.0, 0.0)[:, None]
-    targets = WeightedTargets(spikes, np.ones(700))
-    leaf = LeafRows.of(rows, targets)
-    start = first_units(rows, targets, 8, np.random.default_rng(0))
+    own = TrainingSet(rows, spikes, np.ones(700))
+    leaf = LeafRows.of(own)
+    start = first_units(own, 8, np.random.default_rng(0))
     _, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(100), Engine(1))
     assert found.log_scales.max() > start.log_scales.max() + 0.5
     assert found.log_scales.max() <= scale_limits(leaf)[1] + 1e-6

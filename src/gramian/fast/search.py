@@ -187,7 +187,7 @@ class ShapeTrainer:
 def linear_student(pool: Pool) -> Student:
     """Return a linear model of a pool's own rows, in float64."""
     own, d = pool.own, pool.own.rows.shape[1]
-    leaf = LeafRows.of((own.rows - pool.center) * pool.inverse, own.targets())
+    leaf = LeafRows.of(replace(own, rows=(own.rows - pool.center) * pool.inverse))
     units = Units.of(settle(leaf, np.zeros((0, d)), np.zeros((0, d)), rounds=LINEAR_ROUNDS))
     return Student(Shape(0, 0, d), np.eye(d), TreeRouter(), [units], pool.center, pool.inverse)
 

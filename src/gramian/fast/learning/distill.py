@@ -145,12 +145,13 @@ def begin(
     """
     streams = children(rng, 2)
     points = rows.rows @ Q.astype(np.float32)
+    moved = replace(rows, rows=points)
     router = fit_router(points.astype(np.float64), shape.n_levels, streams[0])
     student = Student(shape, Q, router, [], *units)
     mine, seeds = student.members(rows), children(streams[1], router.n_leaves)
 
     def start(s: int) -> Units:
-        return first_units(points[mine[s]], rows.targets(mine[s]), shape.n_units, seeds[s])
+        return first_units(moved.some(mine[s]), shape.n_units, seeds[s])
 
     return replace(student, leaves=engine.map(start, range(router.n_leaves)))
 
@@ -166,7 +167,7 @@ def together(
     def watch(held_out: TrainingSet, Q: Float64Array, leaves: list[Units]) -> float:
         return held_out.loss(replace(student, Q=Q, leaves=leaves).values(held_out.rows))
 
-    sets = [LeafRows.of(rows.rows[mine], rows.targets(mine)) for mine in student.members(rows)]
+    sets = [LeafRows.of(rows.some(mine)) for mine in student.members(rows)]
     watched = None if held_out is None else partial(watch, held_out)
     Q, leaves = learn_together(student.Q, student.leaves, sets, limit, engine, watched)
     return replace(student, Q=Q, leaves=leaves)
@@ -174,11 +175,10 @@ def together(
 
 def alone(student: Student, rows: TrainingSet, limit: Limit, engine: Engine) -> Student:
     """Improve the units of every leaf on its own, with the directions as they are."""
-    points, parts = student.points(rows), student.members(rows)
+    moved, parts = replace(rows, rows=student.points(rows)), student.members(rows)
 
     def one(s: int) -> Units:
-        leaf = LeafRows.of(points[parts[s]], rows.targets(parts[s]))
-        return learn_alone(leaf, student.leaves[s], limit, engine.map)
+        return learn_alone(LeafRows.of(moved.some(parts[s])), student.leaves[s], limit, engine.map)
 
     count = len(student.leaves)
     return replace(student, leaves=engine.map(one, range(count)) if count > 1 else [one(0)])

@@ -13,7 +13,8 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine, one_blas_thread
-from gramian.fast.learning.loss import LeafRows, Over, State, WeightedTargets, gradients, settle
+from gramian.fast.learning.loss import LeafRows, Over, State, gradients, settle
+from gramian.fast.learning.training_set import TrainingSet
 from gramian.fast.serving.predictor import denominators
 from gramian.landmarks.rules import lloyd
 
@@ -58,22 +59,21 @@ class Units:
         return denominators(self.centers, self.log_scales)
 
 
-def first_units(
-    points: FloatArray, targets: WeightedTargets, n_units: int, rng: np.random.Generator
-) -> Units:
+def first_units(own: TrainingSet, n_units: int, rng: np.random.Generator) -> Units:
     """Return units to start from: k-means centres, one common scale, optimal weights.
 
-    points : (n, r); n_units : u, at most n are used; 0 gives the linear part alone. Time O(n u r + n u²).
+    own : the rows of a leaf, which are the points z, (n, r); n_units : u, at most n are used; 0 gives the
+    linear part alone. Time O(n u r + n u²).
     """
-    n, r = points.shape
+    n, r = own.rows.shape
     n_units = min(n_units, n)
-    leaf = LeafRows.of(points, targets)
+    leaf = LeafRows.of(own)
     if n_units:
         some = np.arange(n) if n <= CENTRE_ROWS else rng.choice(n, CENTRE_ROWS, replace=False)
-        drawn = points[some]
+        drawn = own.rows[some]
         centers = np.asarray(lloyd(drawn, n_units, CENTRE_ROUNDS, rng), np.float64)
         near = _nearest_squares(drawn, centers)
-        spread = float(np.average(near, weights=targets.weights[some]))
+        spread = float(np.average(near, weights=own.weights[some]))
         spread = max(spread, float(np.finfo(np.float64).tiny))
         sharpest = scale_limits(leaf)[1]
         scales = np.full(centers.shape, min(0.5 * np.log(START_SPREAD / (2.0 * spread)), sharpest))

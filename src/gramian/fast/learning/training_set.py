@@ -11,7 +11,6 @@ import numpy as np
 from gramian._random import children
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.estimator.answers import likeliest
-from gramian.fast.learning.loss import WeightedTargets
 from gramian.fast.learning.metric import Teacher, inverse_spread
 from gramian.fast.serving.router import TreeRouter, fit_router
 
@@ -73,10 +72,6 @@ class TrainingSet:
             return self
         weights = np.full(len(rows), self.weights.mean())
         return join_sets([self, replace(self, rows=rows, values=self.asked(rows), weights=weights)])
-
-    def targets(self, which: slice | IntArray = slice(None)) -> WeightedTargets:
-        """Return the values of some rows with their weights and bounds."""
-        return WeightedTargets(self.values[which], self.weights[which], self.low, self.high)
 
     def loss(self, outputs: Float64Array) -> float:
         """Return the mean of ‖t_i − f_i‖² of outputs f, clipped to the same bounds as the targets t.
