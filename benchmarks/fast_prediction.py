@@ -29,7 +29,7 @@ from suite.datasets import load_dataset
 import gramian as gm
 from gramian.exceptions import AccuracyWarning
 from gramian.fast.cost import parse_cost
-from gramian.fast.dcpred.training import DCPred
+from gramian.fast.dcpred.model import DCPred
 from gramian.fast.serving.predictor import FastPredictor
 
 #: Rows beyond which the exact SVM is DC-SVM's, and methods that start from it are left out.

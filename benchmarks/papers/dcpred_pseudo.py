@@ -14,9 +14,10 @@ import gramian as gm
 from gramian.compression.cores import coupled_blocks, ridge_inverse
 from gramian.engine import Engine
 from gramian.fast.cost import linear_nanoseconds, seconds_per_row
-from gramian.fast.dcpred.leaf import Leaf, LeafReport
+from gramian.fast.dcpred.leaves import Leaf, LeafReport
+from gramian.fast.dcpred.model import DCPred
 from gramian.fast.dcpred.pseudo_landmarks import expand, fit_core
-from gramian.fast.dcpred.training import CORE_ROWS, ROUNDS, DCPred
+from gramian.fast.dcpred.training import CORE_ROWS, ROUNDS
 from gramian.kernels import Kernel
 from gramian.landmarks.partition import fit_partition
 from gramian.landmarks.routing import Partition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramian.fast.bumps import FEW, bumps_in_place, denominators
+from gramian.fast.serving.predictor import FEW, bumps_in_place, denominators
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 
 import gramian as gm
 from gramian._numerics import design_cutoff
-from gramian.fast.dcpred.leaf import bounded_values
+from gramian.fast.dcpred.leaves import bounded_values
 from gramian.fast.dcpred.local_models import LocalLoss
 from gramian.kernels import Cauchy
 

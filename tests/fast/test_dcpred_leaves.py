@@ -15,8 +15,7 @@ from gramian.engine import Engine
 from gramian.fast.dcpred import local_models
 from gramian.fast.dcpred.center_tree import CenterTree, fit_tree
 from gramian.fast.dcpred.local_models import exact_svm
-from gramian.fast.dcpred.parameters import DCPredParameters
-from gramian.fast.dcpred.training import ROUNDS, choose_landmarks, for_rows
+from gramian.fast.dcpred.training import ROUNDS, DCPredParameters, choose_landmarks, for_rows
 from gramian.landmarks.rules import lloyd
 
 

@@ -13,8 +13,8 @@ import gramian as gm
 from gramian.exact.exact import Exact
 from gramian.fast import default_teacher as module
 from gramian.fast import estimators
-from gramian.fast.base import TEACHER_PART
 from gramian.fast.default_teacher import default_teacher
+from gramian.fast.fit import TEACHER_PART
 from gramian.kernels import Gaussian, Laplacian
 
 RNG = np.random.default_rng(0)

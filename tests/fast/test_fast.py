@@ -15,22 +15,19 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-import gramian.fast.base as fast_base
+import gramian.fast.fit as fast_fit
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.base import FastKernelModel
 from gramian.fast.cost import dummy, parse_cost
-from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.leaves import Limit, learn_together
-from gramian.fast.learning.loss import LeafRows, WeightedTargets, gradients, settle
+from gramian.fast.learning.leaves import Limit, first_units, learn_together, scale_limits
+from gramian.fast.learning.loss import LeafRows, Tile, gradients, settle
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
-from gramian.fast.learning.rbf_units import first_units, sharpest
-from gramian.fast.learning.training_set import TrainingSet
-from gramian.fast.libsvm_values import libsvm_values
+from gramian.fast.learning.training_set import Pool, TrainingSet
 from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
-from gramian.fast.serving.router import fit_router
-from gramian.fast.serving.tiles import LeafTiles
+from gramian.fast.serving.router import LeafTiles, fit_router
+from gramian.fast.teachers import libsvm_values
 from gramian.search import search
 
 SMALL = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
@@ -102,9 +99,9 @@ def test_units_find_the_units_that_made_the_values(rows):
     rng = np.random.default_rng(1)
     centers, scales = rng.normal(size=(3, 3)), np.log([[0.8, 1.0, 1.2], [1.0] * 3, [0.9] * 3])
     values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
-    targets = WeightedTargets(values, np.ones(700))
-    leaf = LeafRows.of(rows, targets)
-    start = first_units(rows, targets, 3, np.random.default_rng(0))
+    own = TrainingSet(rows, values, np.ones(700))
+    leaf = LeafRows.of(own)
+    start = first_units(own, 3, np.random.default_rng(0))
     Q, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(300), Engine(1))
     z = rows @ Q
     assert np.abs(values_at(z, found) - values).max() < 1e-2
@@ -116,9 +113,9 @@ def test_units_find_the_units_that_made_the_values(rows):
 
 def test_clipped_targets_are_met_from_beyond():
     values = np.array([[1.0], [-1.0], [0.5]])
-    targets = WeightedTargets(values, np.ones(3), -1.0, 1.0)
-    np.testing.assert_array_equal(targets.working(np.array([[3.0], [-2.0], [3.0]])), [[3.0], [-2.0], [0.5]])
-    np.testing.assert_array_equal(targets.working(np.array([[0.0], [0.0], [0.0]])), values)
+    tile = Tile(np.zeros((1, 3)), values.T, np.ones(3), -1.0, 1.0)
+    np.testing.assert_array_equal(tile.targets(np.array([[3.0, -2.0, 3.0]])), [[3.0, -2.0, 0.5]])
+    np.testing.assert_array_equal(tile.targets(np.zeros((1, 3))), values.T)
 
 
 def test_metric_sees_the_directions_of_the_teacher(rows):
@@ -131,10 +128,10 @@ def test_metric_sees_the_directions_of_the_teacher(rows):
     assert constant.shape == (3, 2)
 
 
-def trainer_of(training_set, held, M, score=lambda found: 0.0):
+def trainer_of(training_set, held, M):
     d = training_set.rows.shape[1]
     pool = Pool(training_set, np.zeros(d), np.ones(d), np.eye(d), np.random.default_rng(0))
-    return ShapeTrainer(M, {"teacher": pool}, {"teacher": held}, score, 0, Engine(1))
+    return ShapeTrainer(M, {"teacher": pool}, {"teacher": held}, held, 0, Engine(1))
 
 
 @pytest.mark.slow
@@ -159,10 +156,10 @@ def test_copies_are_labelled_by_the_teacher(rows):
 def test_many_classes_and_a_budget(rows, monkeypatch):
     # Ten operations a nanosecond, whatever the machine and its load.
     monkeypatch.setattr(
-        FastKernelModel, "_nanoseconds", lambda model, shape, d, K, centers: 0.1 * shape.operations(d, K)
+        FastKernelModel, "_nanoseconds", lambda model, d, K, centers, shape: 0.1 * shape.operations(d, K)
     )
-    monkeypatch.setattr(fast_base, "linear_cost", lambda d, K, n: 0.2 * d * K)
-    monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: 0.2 * d * K)
+    monkeypatch.setattr(fast_fit, "linear_cost", lambda d, K, n: 0.2 * d * K)
+    monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: 0.2 * d * K)
     sums = rows[:, 0] + np.sin(2.0 * rows[:, 1])
     y = np.digitize(sums, [-1.0, 0.0, 1.0])
     svc = SVC(gamma=0.5, C=10).fit(rows[:500], y[:500])
@@ -263,7 +260,7 @@ def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows,
     rng = np.random.default_rng(6)
     values, ends = rng.normal(size=(700, outputs)), (-1.0, 1.0) if bounded else (None, None)
     values = np.clip(values, *ends) if bounded else values
-    leaf = LeafRows.of(rows, WeightedTargets(values, rng.random(700), *ends))
+    leaf = LeafRows.of(TrainingSet(rows, values, rng.random(700), None, *ends))
     Q, own = rng.normal(size=(3, 2)), rng.normal(size=(4, 4)) * [1.0, 1.0, 0.1, 0.1]
 
     def value(Q, own):  # with bounds the weights are the best ones only after many updates of the targets
@@ -283,10 +280,10 @@ def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows,
 def test_learning_together_finds_directions_that_the_metric_missed(rows):
     truth = np.array([[1.0], [0.5], [0.0]])
     values = np.sin(3.0 * rows @ truth)
-    targets = WeightedTargets(values, np.ones(700))
-    leaf = LeafRows.of(rows.astype(np.float32), targets)
+    own = TrainingSet(rows.astype(np.float32), values, np.ones(700))
+    leaf = LeafRows.of(own)
     wrong = np.array([[0.6], [0.7], [0.4]])
-    start = first_units(rows @ wrong, targets, 6, np.random.default_rng(0))
+    start = first_units(replace(own, rows=rows @ wrong), 6, np.random.default_rng(0))
     Q, (found,) = learn_together(wrong, [start], [leaf], Limit(200), Engine(1))
     assert found.objective < 0.05 * start.objective
     np.testing.assert_allclose(
@@ -296,12 +293,12 @@ def test_learning_together_finds_directions_that_the_metric_missed(rows):
 
 def test_units_are_no_sharper_than_float32_predicts(rows):
     spikes = np.where(np.arange(700) % 50 == 0, 1.0, 0.0)[:, None]
-    targets = WeightedTargets(spikes, np.ones(700))
-    leaf = LeafRows.of(rows, targets)
-    start = first_units(rows, targets, 8, np.random.default_rng(0))
+    own = TrainingSet(rows, spikes, np.ones(700))
+    leaf = LeafRows.of(own)
+    start = first_units(own, 8, np.random.default_rng(0))
     _, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(100), Engine(1))
     assert found.log_scales.max() > start.log_scales.max() + 0.5
-    assert found.log_scales.max() <= sharpest(leaf) + 1e-6
+    assert found.log_scales.max() <= scale_limits(leaf)[1] + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -387,7 +384,7 @@ def test_trials_go_no_deeper_than_a_level_that_is_clearly_worse():
     assert tried == [(1, 0), (1, 2), (1, 4), (2, 0), (2, 2)]
 
 
-def test_a_search_goes_on_with_the_nearest_shapes(rows):
+def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):
     def teacher(X):
         return np.sin(2 * X[:, :1]) * X[:, 1:2]
 
@@ -399,11 +396,12 @@ def test_a_search_goes_on_with_the_nearest_shapes(rows):
     learned, held = training_set.some(np.arange(500)), training_set.some(np.arange(500, 700))
     ended = []
 
-    def score(found):
+    def score(held, found):
         ended.append(float(np.mean((found - held.values) ** 2)))
         return -ended[-1]
 
-    trainer = trainer_of(learned, held, np.diag([1.0, 1.0, 0.0]), score)
+    monkeypatch.setattr(TrainingSet, "score", score)
+    trainer = trainer_of(learned, held, np.diag([1.0, 1.0, 0.0]))
     best = search_shapes(200.0, clock, trainer)
     assert best.shape.operations(3, 1) <= 200
     assert -best.score < 2.0 * min(ended)

@@ -8,12 +8,18 @@ from fast_models import units_at, values_at
 
 import gramian.fast.learning.loss as loss_module
 from gramian.engine import Engine
-from gramian.fast.learning.augmentation import BLOCK_ROWS, COPY_WEIGHT, MIXED, Pool, between, two_valued
 from gramian.fast.learning.distill import Shape, StageLimits, alone, begin, together
-from gramian.fast.learning.leaves import Limit, learn_alone
-from gramian.fast.learning.loss import LeafRows, WeightedTargets, gradients, settle
-from gramian.fast.learning.rbf_units import first_units, flattest
-from gramian.fast.learning.training_set import TrainingSet
+from gramian.fast.learning.leaves import Limit, first_units, learn_alone, scale_limits
+from gramian.fast.learning.loss import LeafRows, gradients, settle
+from gramian.fast.learning.training_set import (
+    BLOCK_ROWS,
+    COPY_WEIGHT,
+    MIXED,
+    Pool,
+    TrainingSet,
+    between,
+    two_valued,
+)
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +80,9 @@ def test_the_loss_and_its_gradient_are_those_of_dense_least_squares(rows, output
     monkeypatch.setattr(loss_module, "TILE_ROWS", tile)
     rng = np.random.default_rng(2)
     weights = np.full(700, 0.7) if even else rng.random(700)
-    targets = WeightedTargets(rng.normal(size=(700, outputs)), weights)
+    targets = TrainingSet(rows, rng.normal(size=(700, outputs)), weights)
     own = np.column_stack([rng.normal(size=(4, 3)), 0.1 * rng.normal(size=(4, 3))])
-    leaf = LeafRows.of(rows, targets)
+    leaf = LeafRows.of(targets)
     assert len(leaf.tiles) == -(-700 // tile)
     state = settle(leaf, own[:, :3], own[:, 3:], over=Engine(2).map)
     assert state.objective == pytest.approx(objective(rows, targets, own[:, :3], own[:, 3:]), rel=1e-10)
@@ -92,36 +98,34 @@ def test_the_loss_and_its_gradient_are_those_of_dense_least_squares(rows, output
 
 def test_targets_are_not_written_to(rows):
     values = teacher(rows)
-    leaf = LeafRows.of(rows, WeightedTargets(values, np.ones(700)))
+    leaf = LeafRows.of(TrainingSet(rows, values, np.ones(700)))
     state = settle(leaf, rows[:3], np.zeros((3, 3)))
     gradients(state, directions=True)
-    np.testing.assert_array_equal(
-        np.concatenate([one.targets.values for one in leaf.tiles], axis=1).T, values
-    )
+    np.testing.assert_array_equal(np.concatenate([one.values for one in leaf.tiles], axis=1).T, values)
 
 
 def test_a_leaf_finds_the_units_that_made_its_values(rows):
     rng = np.random.default_rng(1)
     centers, scales = rng.normal(size=(3, 3)), np.log([[0.8, 1.0, 1.2], [1.0] * 3, [0.9] * 3])
     values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
-    targets = WeightedTargets(values, np.ones(700))
-    start = first_units(rows, targets, 3, np.random.default_rng(0))
-    found = learn_alone(LeafRows.of(rows, targets), start, Limit(300))
+    targets = TrainingSet(rows, values, np.ones(700))
+    start = first_units(targets, 3, np.random.default_rng(0))
+    found = learn_alone(LeafRows.of(targets), start, Limit(300))
     assert np.abs(values_at(rows, found) - values).max() < 1e-2
-    none = first_units(rows, targets, 0, np.random.default_rng(0))
-    same = learn_alone(LeafRows.of(rows, targets), none, Limit(10))
+    none = first_units(targets, 0, np.random.default_rng(0))
+    same = learn_alone(LeafRows.of(targets), none, Limit(10))
     np.testing.assert_allclose(same.linear, none.linear, atol=1e-12)
 
 
 def test_a_unit_that_is_flat_stays_one(rows):
     # Beside a far outlier log s went to −6,100, and the unit of length 1/s = inf gave 0/0.
-    targets = WeightedTargets(np.sign(rows[:, :1]), np.ones(700))
-    leaf = LeafRows.of(rows, targets)
-    start = first_units(rows, targets, 3, np.random.default_rng(0))
+    targets = TrainingSet(rows, np.sign(rows[:, :1]), np.ones(700))
+    leaf = LeafRows.of(targets)
+    start = first_units(targets, 3, np.random.default_rng(0))
     start = replace(start, log_scales=np.vstack([[-6100.0] * 3, start.log_scales[1:]]))
     found = learn_alone(leaf, start, Limit(20))
     assert np.isfinite(values_at(rows, found)).all()
-    assert found.log_scales.min() >= flattest(leaf) > -30
+    assert found.log_scales.min() >= scale_limits(leaf)[0] > -30
 
 
 def test_stages_go_on_from_one_another(rows):

@@ -13,10 +13,11 @@ import pytest
 import gramian as gm
 import gramian.fast.base as fast_base
 import gramian.fast.cost as fast_cost
+import gramian.fast.fit as fast_fit
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
-from gramian.fast.base import split_held_out
 from gramian.fast.cost import dummy
 from gramian.fast.fidelity import Fidelity, warn_if_low
+from gramian.fast.fit import split_held_out
 from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.metric import center_and_spread
 from gramian.fast.serving.predictor import WIDE_ROWS
@@ -26,10 +27,10 @@ SIZES = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 
 def timings(monkeypatch: pytest.MonkeyPatch, linear: float, shape: float) -> None:
     """Let a product X @ w take ``linear`` nanoseconds, a linear predictor ``shape``, and others far more."""
-    monkeypatch.setattr(fast_base, "linear_cost", lambda d, K, n: linear)
-    monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: linear)
+    monkeypatch.setattr(fast_fit, "linear_cost", lambda d, K, n: linear)
+    monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: linear)
 
-    def nanoseconds(model: object, one: Shape, d: int, K: int, centers: bool) -> float:
+    def nanoseconds(model: object, d: int, K: int, centers: bool, one: Shape) -> float:
         return shape if one.n_units == one.n_levels == 0 else np.inf
 
     monkeypatch.setattr(fast_base.FastKernelModel, "_nanoseconds", nanoseconds)
@@ -61,7 +62,7 @@ def test_a_cost_that_the_error_names_is_enough(monkeypatch: pytest.MonkeyPatch) 
 def test_timings_that_disagree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).random((60, 2))
     timings(monkeypatch, 0.25, 7.45)
-    monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: 0.51)
+    monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: 0.51)
     monkeypatch.setattr(fast_base, "_TIMED", {("a key",): 1.0})
     model = gm.FastKernelRegressor(cost="8ns", random_state=0)
     with pytest.warns(AccuracyWarning, match=r"took 0\.25 ns a row before the search and 0\.51 ns after"):
@@ -80,8 +81,8 @@ def test_equal_fits_give_equal_models_however_busy_the_machine_is(monkeypatch: p
 
     monkeypatch.setattr(fast_cost, "run_seconds", seconds)
     monkeypatch.setattr(fast_base, "_TIMED", {})
-    monkeypatch.setattr(fast_base, "linear_cost", lambda d, K, n: 1.0)
-    monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: 1.0)
+    monkeypatch.setattr(fast_fit, "linear_cost", lambda d, K, n: 1.0)
+    monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: 1.0)
     first = gm.FastKernelRegressor(cost="2us", learn="labels", random_state=0).fit(X, y)
     timed, late[0] = runs[0], 1e6
     second = gm.FastKernelRegressor(cost="2us", learn="labels", random_state=0).fit(X, y)

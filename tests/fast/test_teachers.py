@@ -25,7 +25,7 @@ from gramian.estimator.answers import probabilities
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.fidelity import explained_variance, same_class
 from gramian.fast.probabilities import Calibration, smooth_labels
-from gramian.fast.stored import KnownRows
+from gramian.fast.teacher_adapters import KnownRows
 
 SMALL = {"n_levels": 1, "n_units": 6, "n_directions": 2, "random_state": 0}
 RNG = np.random.default_rng(0)

@@ -1,14 +1,12 @@
-"""Shared base of the two fast models: training data, search, prediction."""
+"""Shared base of the two fast models: checked rows and parameters, cost, prediction."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,14 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._phases import Progress
-from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray, RowsLike
-from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.estimator.answers import finite_values
 from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.fitting import remove
-from gramian.estimator.repeats import repeats_together
 from gramian.estimator.rows import checked_rows, checked_values
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError
@@ -34,48 +29,30 @@ from gramian.fast.cost import (
     interpolate_time,
     measure,
     parse_cost,
-    product_nanoseconds,
+    random_batch,
     seconds_per_row,
     timed_batch,
-    warn_if_disturbed,
 )
-from gramian.fast.fidelity import Fidelity, rounded, warn_if_low
-from gramian.fast.frames import by_name
-from gramian.fast.learning.augmentation import Pool
+from gramian.fast.fidelity import Fidelity
+from gramian.fast.fit import FastFit, FastPlan, Teach, fit_fast
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.metric import (
-    Teacher,
-    center_and_spread,
-    gradient_outer_product,
-    inverse_spread,
-    metric_directions,
-)
 from gramian.fast.learning.training_set import TrainingSet
-from gramian.fast.search import FittedShape, ShapeTrainer, linear_shape, search_shapes
-from gramian.fast.serving.centering import far_center
 from gramian.fast.serving.compiled import single_row
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.serving.predictor import FastPredictor
-from gramian.fast.teachers import check_steady
+from gramian.fast.teacher_adapters import by_name
 from gramian.kernels.columns import dense
 
-#: Fraction of the rows held out to choose the shape, and the largest number of them. Small held-out sets are
-#: trained on in the end. Chosen by hand.
-HELD_OUT, MOST_HELD_OUT = 0.15, 10_000
 #: Values of ``learn``: the targets that a fast model is fitted to.
 LEARN = ("auto", "teacher", "labels")
 DTYPES = ("float32", "float16", "float64")
-#: Part of the time limit that the default teacher's fit may take. Chosen by hand.
-TEACHER_PART = 0.25
 #: Nanoseconds by what was timed in this process. They are kept, so that equal fits choose the same shape
 #: however busy the machine is.
 _TIMED: dict[tuple[Any, ...], float] = {}
 
-linear_cost = lru_cache(maxsize=256)(product_nanoseconds)
-
 
 class FastKernelModel(KernelEstimator):
-    """Base of the two fast models: training sets, search over shapes, prediction."""
+    """Base of the two fast models: checked rows, the plan of a fit, cost, prediction."""
 
     teacher: Any
     cost: Any
@@ -160,129 +137,32 @@ class FastKernelModel(KernelEstimator):
             raise InputError("unlabelled rows have no effect with learn='labels'. Leave one of them out.")
         return self._dense(X, reset=False).astype(np.float64)
 
-    def _train_teacher(
-        self, given: object, rows: Float64Array, values: Float64Array, weights: Array, until: float
-    ) -> Teacher:
-        """Return the ``given`` teacher, or one trained on rows, values and weights until a time."""
-        raise NotImplementedError
-
-    def _score(self, found: Float64Array, held: TrainingSet) -> float:
-        """Return how well values found agree with those of held-out rows; higher is better."""
-        raise NotImplementedError
-
-    def _compare(self, given: object, found: Float64Array, teacher: Float64Array, held: TrainingSet) -> None:
-        """Keep what held-out rows say about the values found and the teacher's."""
-        raise NotImplementedError
+    def _plan(self, n_features: int) -> FastPlan:
+        """Return what a fit to rows of so many features does, from the checked parameters."""
+        given = self.teacher
+        return FastPlan(
+            sizes=self._sizes,
+            cost=self.cost,
+            budget=parse_cost(self.cost),
+            learn=one_of("learn", self.learn, LEARN),
+            teacher="default" if given is None else "unfitted" if is_unfitted(given) else "fitted",
+            dtype=np.dtype(one_of("dtype", self.dtype, DTYPES)),
+            seconds=math.inf if self.time_limit is None else positive_number("time_limit", self.time_limit),
+            batch_rows=self._rows_at_a_time(n_features),
+            random_state=self.random_state,
+        )
 
     def _learn(
-        self,
-        labelled: TrainingSet,
-        given: object,
-        progress: Progress,
-        groups: Array | None = None,
-        unlabelled: Float64Array | None = None,
-    ) -> Self:
-        """Fit to labelled rows, and to the teacher's values of ``unlabelled`` rows.
-
-        ``given`` is the fitted teacher if there is one; its values are clipped to the bounds of the labelled
-        rows. The rows that are not held out contain a row of every group, where each row has a group number.
-        """
-        start = time.perf_counter()
-        seconds = math.inf if self.time_limit is None else positive_number("time_limit", self.time_limit)
-        one_of("learn", self.learn, LEARN)
-        dtype = np.dtype(one_of("dtype", self.dtype, DTYPES))
-        rng = as_generator(self.random_state)
-        sizes, cost = self._sizes, parse_cost(self.cost)
-        rows, values, weights = labelled.rows, labelled.values, labelled.weights
-        (n, d), K = rows.shape, values.shape[1]
-        own = self.teacher is None or is_unfitted(self.teacher)  # a fitted one's values tell of no copies
-
-        order = rng.permutation(np.flatnonzero(weights > 0))
-        order, repeats = repeats_together(order, as_source(rows), values, told=own)
-        held, kept = split_held_out(order, np.zeros(n, np.intp) if groups is None else groups, repeats)
-        count = len(held) if len(kept) < len(order) else 0
-        judged = labelled.some(held)
-        until = start + TEACHER_PART * seconds
-        teacher = self._train_teacher(given, rows[kept], values[kept], weights[kept], until)
-        check_steady(teacher, rows[kept])
-        sets = self._training_sets(labelled, teacher)
-        parts = {name: each.some(kept).with_unlabelled(unlabelled) for name, each in sets.items()}
-
-        seen, mass = rows[kept], weights[kept]
-        if unlabelled is not None:
-            seen = np.concatenate([seen, unlabelled])
-            mass = np.concatenate([mass, np.full(len(unlabelled), mass.mean())])
-        center, spread = center_and_spread(seen, mass)
-        M = gradient_outer_product(teacher, seen, spread, rng)
-        Q = metric_directions(M, spread, d) * spread[:, None]
-        seed = int(rng.integers(2**32))
-        pool = partial(Pool, center=center, spread=spread, Q=Q, seed=seed)
-        trainer = ShapeTrainer(
-            M,
-            {name: pool(part) for name, part in parts.items()},
-            {name: each.some(held) for name, each in sets.items()},
-            partial(self._score, held=judged),
-            seed,
-            # One thread trains: the arrays of a leaf are so small that two threads took twice as long as one.
-            # The teacher's answers have all threads.
-            Engine(1),
-            progress,
-            start,
-            seconds,
-        )
-        centers = far_center(center, inverse_spread(spread)) is not None
-        if sizes is None:
-            best, used = self._search(trainer, cost, d, K, centers)
-        else:
-            best, used = trainer.fitted(sizes), 1.0
-
-        student = best.student
-        found = np.asarray(rounded(student.predictor(), dtype, rows[kept])(judged.rows), np.float64)
-        self._compare(given, found, teacher(judged.rows), judged)
-        if not own:
-            self.fidelity_ = replace(self.fidelity_, teacher_saw=True)
-            warn_if_low(self.fidelity_, used, self.cost)
-        if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth learning from
-            until = trainer.until(1.0)
-            if best.learned == "teacher" and is_unfitted(self.teacher) and time.perf_counter() < until:
-                teacher = self._train_teacher(given, rows[order], values[order], weights[order], until)
-                all_rows = self._training_sets(labelled, teacher)["teacher"].some(order)
-                more = pool(all_rows.with_unlabelled(unlabelled))
-            else:
-                more = trainer.pools[best.learned].joined(trainer.held_out[best.learned])
-            student = trainer.again(best, more)
-        self.predictor_ = student.predictor().astype(dtype)
-        self.shape_, self.learned_, self.validation_score_ = best.shape, best.learned, best.score
-        self._batch = timed_batch(rows, self._rows_at_a_time(d), np.random.default_rng(0))
-        return self
-
-    def _training_sets(self, labelled: TrainingSet, teacher: Teacher) -> dict[str, TrainingSet]:
-        """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
-        sets = {}
-        if self.learn != "labels":
-            taught = replace(labelled, teacher=teacher)
-            sets["teacher"] = replace(taught, values=taught.asked(labelled.rows))
-        if self.learn != "teacher":
-            sets["labels"] = labelled
-        return sets
-
-    def _search(
-        self, trainer: ShapeTrainer, cost: tuple[float, str], d: int, K: int, centers: bool
-    ) -> tuple[FittedShape, float]:
-        """Return the best fit within the cost, and its part of the cost."""
-
-        def clock(shape: Shape) -> float:
-            return self._nanoseconds(shape, d, K, centers)
-
-        product, least = linear_cost(d, K, self._rows_at_a_time(d)), linear_shape(d, K)
-        budget, unit = cost
-        limit = budget * product if unit == "x" else budget
-        if unit == "x" and budget >= 1:
-            # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
-            limit = max(limit, clock(least))
-        best = search_shapes(limit, clock, trainer)
-        warn_if_disturbed(product, product_nanoseconds(d, K, self._rows_at_a_time(d)), self.cost)
-        return best, clock(least if best.linear else best.shape) / limit
+        self, labelled: TrainingSet, unlabelled: RowsLike | None, teach: Teach, progress: Progress
+    ) -> FastFit:
+        """Fit to labelled rows, and to the teacher's values of ``unlabelled`` ones; keep the predictor."""
+        plan, further = self._plan(labelled.rows.shape[1]), self._unlabelled(unlabelled)
+        clock = partial(self._nanoseconds, labelled.rows.shape[1], labelled.values.shape[1])
+        fit = fit_fast(labelled, further, plan, teach, clock, progress)
+        self.predictor_, self.shape_, self.learned_ = fit.predictor, fit.shape, fit.learned
+        self.validation_score_, self.fidelity_ = fit.score, fit.fidelity
+        self._batch = timed_batch(labelled.rows, plan.batch_rows, np.random.default_rng(0))
+        return fit
 
     def _evidence(self) -> Evidence:
         shape: Shape = self.shape_
@@ -299,8 +179,8 @@ class FastKernelModel(KernelEstimator):
         check_is_fitted(self, "predictor_")
         batch = self._batch
         if batch.dtype == np.float64:  # of a model file: mean and spread of the rows
-            shape = (self._rows_at_a_time(batch.shape[1]), batch.shape[1])
-            drawn = np.random.default_rng(0).standard_normal(shape, np.float32)
+            d = batch.shape[1]
+            drawn = random_batch(self._rows_at_a_time(d), d)
             batch = np.asarray(batch[0] + batch[1] * drawn, np.float32)
         return measure(self._predict_by(self.predictor_), self.predictor_, self.shape_, batch)
 
@@ -311,28 +191,25 @@ class FastKernelModel(KernelEstimator):
         model.predictor_, model.n_jobs = predictor, 1
         return model.predict
 
-    def _nanoseconds(self, shape: Shape, n_features: int, n_outputs: int, centers: bool) -> float:
+    def _nanoseconds(self, n_features: int, n_outputs: int, centers: bool, shape: Shape) -> float:
         """Return the nanoseconds a row of ``predict`` with a shape, which centres the rows if asked to."""
-        return interpolate_time(shape, lambda one: self._timed(one, n_features, n_outputs, centers))
+        return interpolate_time(shape, partial(self._timed, n_features, n_outputs, centers))
 
-    def _timed(self, shape: Shape, n_features: int, n_outputs: int, centers: bool) -> float:
+    def _timed(self, n_features: int, n_outputs: int, centers: bool, shape: Shape) -> float:
         """Return the nanoseconds a row of ``predict`` with a shape, measured once in this process."""
         n, labels = self._rows_at_a_time(n_features), getattr(self, "classes_", np.zeros(0)).dtype
         key = (type(self), labels, shape, n_features, n_outputs, n, centers)
         if key not in _TIMED:
-            rng = np.random.default_rng(0)
-            predict = self._predict_by(dummy(shape, n_features, n_outputs, rng, centers=centers))
-            batch = rng.standard_normal((n, n_features)).astype(np.float32)
-            _TIMED[key] = 1e9 * seconds_per_row(predict, batch)
+            made = dummy(shape, n_features, n_outputs, np.random.default_rng(0), centers=centers)
+            seconds = seconds_per_row(self._predict_by(made), random_batch(n, n_features))
+            _TIMED[key] = 1e9 * seconds
         return _TIMED[key]
 
     def _rows_at_a_time(self, n_features: int) -> int:
         """Return how many rows a timed batch has."""
-        return (
-            batch_rows(n_features)
-            if self.batch_rows is None
-            else whole_number("batch_rows", self.batch_rows, 1)
-        )
+        if self.batch_rows is None:
+            return batch_rows(n_features)
+        return whole_number("batch_rows", self.batch_rows, 1)
 
     def _values(self, X: RowsLike) -> Float64Array:
         return np.asarray(self._answers(X), np.float64)
@@ -380,21 +257,3 @@ def is_unfitted(teacher: BaseEstimator) -> bool:
     if hasattr(teacher, "__sklearn_is_fitted__"):  # a pipeline has no attributes of its own
         return not teacher.__sklearn_is_fitted__()
     return not any(name.endswith("_") and not name.startswith("_") for name in vars(teacher))
-
-
-def split_held_out(order: Array, groups: Array, repeats: Array) -> tuple[Array, Array]:
-    """Split rows into held-out rows and training rows; with too few rows, return all of them as both.
-
-    The first rows of ``order`` are held out, without parting neighbours of one number in ``repeats``. If a
-    group had no training row, the last row of every group is kept for training.
-    """
-    count = min(MOST_HELD_OUT, round(HELD_OUT * len(order)))
-    while count > 2 and repeats[count] == repeats[count - 1]:
-        count -= 1
-    held, kept = order[:count], order[count:]
-    if len(np.unique(groups[kept])) < len(np.unique(groups[order])):
-        last = len(order) - 1 - np.unique(groups[order[::-1]], return_index=True)[1]
-        free = ~np.isin(repeats, repeats[last])
-        held = order[free][:count]
-        kept = order[~np.isin(order, held)]
-    return (held, kept) if len(held) >= 2 else (order, order)

@@ -14,8 +14,7 @@ from gramian.engine import Engine
 from gramian.estimator.answers import class_labels
 from gramian.exceptions import InputError
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
-from gramian.fast.stored import stored_teacher
-from gramian.fast.teacher_adapters import function_of, teacher_of
+from gramian.fast.teacher_adapters import function_of, stored_teacher, teacher_of
 from gramian.fast.teachers import Translated, class_teacher
 
 

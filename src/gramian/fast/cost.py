@@ -118,6 +118,11 @@ def timed_batch(rows: Array, count: int, rng: np.random.Generator) -> FloatArray
     return np.asarray(rows[rng.integers(len(rows), size=count)], np.float32)
 
 
+def random_batch(n_rows: int, n_features: int) -> FloatArray:
+    """Return a float32 batch to time on: normal numbers, the same in each call."""
+    return np.random.default_rng(0).standard_normal((n_rows, n_features), np.float32)
+
+
 def linear_nanoseconds(batch: FloatArray, n_outputs: int) -> float:
     """Return the nanoseconds that X @ w takes a row."""
     w = np.ones((batch.shape[1], n_outputs), np.float32)
@@ -126,8 +131,7 @@ def linear_nanoseconds(batch: FloatArray, n_outputs: int) -> float:
 
 def product_nanoseconds(n_features: int, n_outputs: int, n_rows: int) -> float:
     """Return the nanoseconds a row of X @ w in a batch of random rows."""
-    batch = np.random.default_rng(0).standard_normal((n_rows, n_features)).astype(np.float32)
-    return linear_nanoseconds(batch, n_outputs)
+    return linear_nanoseconds(random_batch(n_rows, n_features), n_outputs)
 
 
 def warn_if_disturbed(before: float, now: float, cost: str | float) -> None:

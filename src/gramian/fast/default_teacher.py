@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,20 +41,6 @@ FEW_ROWS, EXACT_TOL, MEMORY = 2_500, 1e-2, 1_000_000_000
 LEAST_SECONDS = 1e-3
 
 
-@dataclass(frozen=True)
-class TeacherCandidate:
-    """A kernel by name with its gamma, in the units of :data:`GAMMAS`, and the alphas to try with it."""
-
-    name: str
-    gamma: float
-    alphas: tuple[float, ...] = ALPHAS
-
-    def near(self, alpha: float) -> TeacherCandidate:
-        """Return the candidate with an alpha and its neighbours alone."""
-        at = ALPHAS.index(alpha)
-        return replace(self, alphas=ALPHAS[max(at - 1, 0) : at + 2])
-
-
 def default_teacher(
     kind: type[KernelRidge] | type[KernelRidgeClassifier],
     rows: Float64Array,
@@ -74,26 +58,22 @@ def default_teacher(
     until : on the clock of ``time.perf_counter``. After it no candidate is begun, and the last model is
     fitted to about ``FEW_ROWS`` rows, with one of each class.
     """
-    spread = center_and_spread(rows, weights)[1]
-    scale = np.where(spread > 0, spread, 1.0)
     rng = np.random.default_rng(0)
-    kernel_of = partial(_kernel, scale, *_middles(rows / scale, rng))
+    kernels = _kernels(rows, weights, rng)
     numbers = _numbers(kind, targets)
     order = rng.permutation(np.flatnonzero(weights > 0))
     order, _ = repeats_together(order, as_source(rows), numbers, told=False)
-    names = [name for name in GAMMAS if name == "gaussian" or rows.shape[1] <= LAPLACIAN_FEATURES]
-    alive = [TeacherCandidate(name, gamma) for name in names for gamma in GAMMAS[name]]
+    alive: list[tuple[Kernel, tuple[float, ...]]] = [(kernel, ALPHAS) for kernel in kernels]
     alpha, engine = ALPHAS[0], Engine(None)
 
-    def error(split: Split, candidate: TeacherCandidate) -> tuple[float, float]:
-        train, held = split.train, split.held_out
-        trials = PenaltyTrials(
-            kernel_of(candidate), rows[train], rows[held], numbers[train], weights[train], engine
-        )
+    def error(split: Split, candidate: tuple[Kernel, tuple[float, ...]]) -> tuple[float, float]:
+        """Return the least error of a kernel with several alphas, and the alpha that has it."""
+        (kernel, alphas), train, held = candidate, split.train, split.held_out
+        trials = PenaltyTrials(kernel, rows[train], rows[held], numbers[train], weights[train], engine)
         wanted, w = numbers[held], weights[held]
-        left = [float(w @ np.square(trials.values(alpha) - wanted).sum(axis=1)) for alpha in candidate.alphas]
-        factor = LAPLACIAN_FACTOR if candidate.name == "laplacian" else 1.0
-        return factor * min(left), candidate.alphas[int(np.argmin(left))]
+        left = [float(w @ np.square(trials.values(alpha) - wanted).sum(axis=1)) for alpha in alphas]
+        factor = LAPLACIAN_FACTOR if isinstance(kernel, Laplacian) else 1.0
+        return factor * min(left), alphas[int(np.argmin(left))]
 
     constant = not np.any(numbers[order] != numbers[order[0]])
     for count, kept in [] if constant else ROUNDS:
@@ -103,10 +83,13 @@ def default_teacher(
         ranked = search(split, ([one] for one in alive), error, Limits(until=until, at_least=1)).ranked
         if not np.isfinite(ranked[0].error):
             break
-        alpha, alive = ranked[0].evidence, [trial.candidate.near(trial.evidence) for trial in ranked[:kept]]
+        alpha = ranked[0].evidence
+        places = [ALPHAS.index(trial.evidence) for trial in ranked[:kept]]
+        # Go on with the best alpha of each kernel and its neighbours.
+        alive = [(trial.candidate[0], ALPHAS[max(at - 1, 0) : at + 2]) for trial, at in zip(ranked, places)]
         if count >= len(order) or time.perf_counter() >= until:
             break
-    best = TeacherCandidate("gaussian", 1.0) if constant else alive[0]
+    best = kernels[GAMMAS["gaussian"].index(1.0)] if constant else alive[0][0]
     over = time.perf_counter() >= until
     if over and len(order) > FEW_ROWS:
         some = order[:FEW_ROWS]
@@ -117,11 +100,7 @@ def default_teacher(
     seconds = None if math.isinf(until) else max(until - time.perf_counter(), LEAST_SECONDS)
     approximation = Exact(solver="cg", tol=EXACT_TOL, time_limit=seconds) if exact else "auto"
     model = kind(
-        alpha,
-        kernel=kernel_of(best),
-        approximation=approximation,
-        fit_intercept=True,
-        random_state=random_state,
+        alpha, kernel=best, approximation=approximation, fit_intercept=True, random_state=random_state
     )
     return model.fit(rows, targets, sample_weight=weights)
 
@@ -134,16 +113,22 @@ def _numbers(kind: type[Any], targets: Array) -> Float64Array:
     return np.asarray(targets, np.float64).reshape(len(targets), -1)
 
 
-def _middles(scaled: Float64Array, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the median Euclidean and the median Manhattan distance of two rows, above 0."""
-    pairs = rng.integers(len(scaled), size=(2, 2000))
-    apart = np.abs(scaled[pairs[0]] - scaled[pairs[1]])
+def _kernels(rows: Float64Array, weights: Array, rng: np.random.Generator) -> list[Kernel]:
+    """Return the candidate kernels: Gaussian ones, and for few features Laplacian ones.
+
+    Lengths are in units of the columns' spread times the median distance of two rows, which is Euclidean for
+    the Gaussian and Manhattan for the Laplacian kernel.
+    """
+    spread = center_and_spread(rows, weights)[1]
+    scale = np.where(spread > 0, spread, 1.0)
+    pairs = rng.integers(len(rows), size=(2, 2000))
+    apart = np.abs(rows[pairs[0]] / scale - rows[pairs[1]] / scale)
     least = float(np.sqrt(np.finfo(np.float64).tiny))
-    squares = float(np.median(np.square(apart).sum(axis=1)))
-    return max(np.sqrt(squares), least), max(float(np.median(apart.sum(axis=1))), least)
-
-
-def _kernel(scale: Float64Array, euclidean: float, manhattan: float, candidate: TeacherCandidate) -> Kernel:
-    if candidate.name == "laplacian":
-        return Laplacian(tuple((scale * (manhattan / candidate.gamma)).tolist()))
-    return Gaussian(scale * (euclidean / np.sqrt(2.0 * candidate.gamma)))
+    euclidean = max(float(np.sqrt(np.median(np.square(apart).sum(axis=1)))), least)
+    kernels: list[Kernel] = [
+        Gaussian(scale * (euclidean / np.sqrt(2.0 * gamma))) for gamma in GAMMAS["gaussian"]
+    ]
+    if rows.shape[1] <= LAPLACIAN_FEATURES:
+        manhattan = max(float(np.median(apart.sum(axis=1))), least)
+        kernels += [Laplacian(tuple((scale * (manhattan / gamma)).tolist())) for gamma in GAMMAS["laplacian"]]
+    return kernels

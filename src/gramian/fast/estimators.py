@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,7 +28,6 @@ from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.fast.base import FastKernelModel
 from gramian.fast.default_teacher import default_teacher
-from gramian.fast.fidelity import explained_variance, same_class
 from gramian.fast.learning.metric import Teacher, center_and_spread
 from gramian.fast.learning.training_set import TrainingSet
 from gramian.fast.probabilities import Calibration, smooth_labels
@@ -170,7 +170,14 @@ class FastKernelClassifier(Classifier, FastKernelModel):
             weights = relative_weights(targets.weights(self.class_weight, sample_weight))
             values = targets[slice(0, len(rows))]
             labelled = TrainingSet.of(rows, values, weights, (-CLIP, CLIP))
-            return self._learn(labelled, given, bar.update, likeliest(values), self._unlabelled(unlabelled))
+            fit = self._learn(labelled, unlabelled, partial(self._teach, given), bar.update)
+            held_out = fit.held_out
+            chances = None if given is None else class_chances(given, self.classes_, held_out.rows)
+            if chances is None:
+                codes = likeliest(held_out.values)
+                chances = smooth_labels(codes, len(self.classes_), held_out.weights)
+            self.calibration_ = Calibration.fit(fit.outputs, chances, held_out.weights)
+            return self
 
     def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
@@ -208,19 +215,12 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         values = self._values(X)
         return log_probabilities(self.calibration_.log_odds(values))
 
-    def _compare(self, given: object, found: Float64Array, teacher: Float64Array, held: TrainingSet) -> None:
-        self.fidelity_ = same_class(found, teacher, held.weights)
-        chances = None if given is None else class_chances(given, self.classes_, held.rows)
-        if chances is None:
-            chances = smooth_labels(likeliest(held.values), len(self.classes_), held.weights)
-        self.calibration_ = Calibration.fit(found, chances, held.weights)
-
-    def _train_teacher(
-        self, given: object, rows: Float64Array, values: Float64Array, weights: Array, until: float
-    ) -> Teacher:
+    def _teach(self, given: BaseEstimator | None, training: TrainingSet, until: float) -> Teacher:
+        """Return the ``given`` teacher, or one trained on the rows until a time, as decision values."""
+        rows, weights, engine = training.rows, training.weights, Engine(self.n_jobs)
         if given is not None:
-            return class_teacher(given, self.classes_, Engine(self.n_jobs), rows)
-        labels = class_labels(values, self.classes_)
+            return class_teacher(given, self.classes_, engine, rows)
+        labels = class_labels(training.values, self.classes_)
         known = np.isin(self.classes_, labels)  # the rows of a class may all have weight 0
         if known.sum() == 1:
             return with_absent_classes(lambda X: np.ones((len(X), 1)), known)
@@ -228,11 +228,8 @@ class FastKernelClassifier(Classifier, FastKernelModel):
             model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state, until)
         else:
             model = fitted_teacher(clone(self.teacher), rows, labels, weights)
-        ask = class_teacher(model, self.classes_[known], Engine(self.n_jobs), rows)
+        ask = class_teacher(model, self.classes_[known], engine, rows)
         return ask if known.all() else with_absent_classes(ask, known)
-
-    def _score(self, found: Float64Array, held: TrainingSet) -> float:
-        return float(np.average(likeliest(found) == likeliest(held.values), weights=held.weights))
 
 
 @dataclass(eq=False, repr=False)
@@ -294,8 +291,8 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             self.y_mean_, spread = center_and_spread(values, weights)
             self.y_std_ = np.where(spread > 0, spread, 1.0)
             labelled = TrainingSet.of(rows, (values - self.y_mean_) / self.y_std_, weights)
-            given, further = self._given_teacher(X), self._unlabelled(unlabelled)
-            return self._learn(labelled, given, bar.update, unlabelled=further)
+            self._learn(labelled, unlabelled, partial(self._teach, self._given_teacher(X)), bar.update)
+            return self
 
     def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
@@ -316,25 +313,15 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         check_is_fitted(self, "predictor_")
         return flatten(self.predictor_, self.y_std_, self.y_mean_)
 
-    def _compare(self, given: object, found: Float64Array, teacher: Float64Array, held: TrainingSet) -> None:
-        self.fidelity_ = explained_variance(found, teacher, held.weights)
-
-    def _train_teacher(
-        self, given: object, rows: Float64Array, values: Float64Array, weights: Array, until: float
-    ) -> Teacher:
+    def _teach(self, given: BaseEstimator | None, training: TrainingSet, until: float) -> Teacher:
+        """Return the ``given`` teacher in units of the targets, or one trained on the rows until a time."""
+        values, weights, engine = training.values, training.weights, Engine(self.n_jobs)
         if given is not None:
-            ask = number_teacher(given, values.shape[1], Engine(self.n_jobs))
+            ask = number_teacher(given, values.shape[1], engine)
             return lambda X: (ask(X) - self.y_mean_) / self.y_std_
         wanted = values[:, 0] if values.shape[1] == 1 else values
         if self.teacher is None:
-            model = default_teacher(KernelRidge, rows, wanted, weights, self.random_state, until)
+            model = default_teacher(KernelRidge, training.rows, wanted, weights, self.random_state, until)
         else:
-            model = fitted_teacher(clone(self.teacher), rows, wanted, weights)
-        return number_teacher(model, values.shape[1], Engine(self.n_jobs))
-
-    def _score(self, found: Float64Array, held: TrainingSet) -> float:
-        values, weights = held.values, held.weights
-        left = weights @ np.square(values - found).sum(axis=1)
-        mean = np.average(values, axis=0, weights=weights)
-        total = weights @ np.square(values - mean).sum(axis=1)
-        return float(1.0 - left / total) if total > 0 else float(-left)
+            model = fitted_teacher(clone(self.teacher), training.rows, wanted, weights)
+        return number_teacher(model, values.shape[1], engine)

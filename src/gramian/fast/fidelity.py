@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gramian._numerics import unit_roundoff
 from gramian._typing import Array, Float64Array
-from gramian.estimator.answers import likeliest, overflowing
-from gramian.exceptions import AccuracyWarning, InputError, user_level
-from gramian.fast.serving.predictor import FastPredictor
+from gramian.estimator.answers import likeliest
+from gramian.exceptions import AccuracyWarning, user_level
 
 #: Values of ``Fidelity.measure``: the fraction of rows with the teacher's class, or R² with the teacher's
 #: predictions as targets.
@@ -22,10 +20,6 @@ TEACHER_SAW = "; if the teacher was trained on these rows, the agreement on new 
 #: Agreement with a fitted teacher below which a fit warns, if it uses less than this part of its budget.
 #: Chosen by hand.
 LOW_AGREEMENT, LITTLE_USED = 0.9, 0.5
-
-#: Change of the values by rounding, in units of their deviation, from which a fit warns; number of rows that
-#: are looked at. Chosen by hand.
-MOST_ROUNDING, ROUNDED_ROWS = 0.01, 1_000
 
 
 @dataclass(frozen=True)
@@ -85,36 +79,6 @@ def warn_if_low(found: Fidelity, used: float, cost: str | float) -> None:
         AccuracyWarning,
         stacklevel=user_level(),
     )
-
-
-def rounded(predictor: FastPredictor, dtype: np.dtype[np.floating], rows: Float64Array) -> FastPredictor:
-    """Return a predictor with numbers of a type; warn if that changes the values of training rows much.
-
-    The projection holds one over the deviation of a feature, which float16 rounds to few digits or to
-    infinity where features are very large or very small. Raises ``InputError`` if the numbers overflow.
-    """
-    rows = rows[:ROUNDED_ROWS]
-    exact = predictor(rows)
-    with overflowing():
-        stored = predictor.astype(dtype)
-        change = np.sqrt(np.mean(np.square(exact - stored(rows)), axis=0))
-    allowed = np.maximum(MOST_ROUNDING * exact.std(axis=0), unit_roundoff(dtype) * np.abs(exact).max())
-    if (change <= allowed).all():
-        return stored
-    deviations = rows.std(axis=0)
-    sizes = np.log(deviations, where=deviations > 0, out=np.zeros(len(deviations)))
-    j = int(np.abs(sizes).argmax())
-    finite = np.isfinite(change).all()
-    text = (
-        f"Numbers of type {dtype} "
-        + (f"change the values by more than {MOST_ROUNDING:.0%} of their deviation" if finite else "overflow")
-        + f" on the training rows. The deviation of feature {j} (from 0) is furthest from 1: it is "
-        f"{deviations[j]:.3g}. Scale such features in all rows, or pass dtype='float64'."
-    )
-    if not finite:
-        raise InputError(text)
-    warnings.warn(text, AccuracyWarning, stacklevel=user_level())
-    return stored
 
 
 def same_class(found: Float64Array, told: Float64Array, weights: Array) -> Fidelity:

@@ -7,7 +7,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
 
 import numpy as np
 
@@ -15,13 +15,11 @@ from gramian._phases import Progress
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
-from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import LEAST_LEAF_ROWS, Shape, StageLimits, Student, alone, begin, together
-from gramian.fast.learning.leaves import Limit
+from gramian.fast.learning.leaves import Limit, Units
 from gramian.fast.learning.loss import LeafRows, settle
 from gramian.fast.learning.metric import metric_directions
-from gramian.fast.learning.rbf_units import Units
-from gramian.fast.learning.training_set import TrainingSet
+from gramian.fast.learning.training_set import Pool, TrainingSet
 from gramian.fast.serving.router import TreeRouter
 from gramian.search import Limits, Trials, search
 
@@ -45,8 +43,6 @@ WORTH = 0.9
 #: Updates of a linear model's working targets.
 LINEAR_ROUNDS = 60
 
-#: Function from a predictor's values on the held-out rows to a score; larger is better.
-Score = Callable[[Float64Array], float]
 #: Function from a shape to the measured nanoseconds a row of a model's ``predict``.
 Clock = Callable[[Shape], float]
 
@@ -82,13 +78,14 @@ class ShapeTrainer:
     """Trainer of fast predictors of any shape, with what all fits share.
 
     M : metric, the teacher's average gradient outer product (d, d); pools : rows to learn from, and
-    held_out : held-out rows with their values, both by the name of the training set.
+    held_out : held-out rows with their values, both by the name of the training set; labelled : the held-out
+    rows with their labels, which give the scores.
     """
 
     M: Float64Array
     pools: dict[str, Pool]
     held_out: dict[str, TrainingSet]
-    score: Score
+    labelled: TrainingSet
     seed: int
     engine: Engine
     progress: Progress | None = None  #: called with 1 for each predictor that is judged
@@ -116,6 +113,11 @@ class ShapeTrainer:
         first = begin(rows, shape, Q, (pool.center, pool.inverse), rng, self.engine)
         return self.further(self.judged(first, name), name, TRIAL)
 
+    def judge(self, name: str, shape: Shape) -> tuple[float, FittedShape]:
+        """Return the loss of a shape that is fitted for a few rounds, and the fit."""
+        found = self.begun(name, shape)
+        return found.loss, found
+
     def further(self, found: FittedShape, name: str, effort: StageLimits) -> FittedShape:
         """Go on with a student, on a training set; return the better of both on the set's held-out rows.
 
@@ -130,7 +132,7 @@ class ShapeTrainer:
         if effort is OWN:
             student = alone(found.student, rows, limit, self.engine)
         else:
-            student = together(found.student, rows, limit, self.engine, lambda one: self.loss(one, name)[0])
+            student = together(found.student, rows, limit, self.engine, self.held_out[name])
         after = self.judged(student, name, effort is OWN)
         return min(before, after, key=lambda one: one.loss)
 
@@ -177,20 +179,15 @@ class ShapeTrainer:
         """Return a student with its score and its loss on the held-out rows."""
         if self.progress is not None:
             self.progress(1)
-        loss, outputs = self.loss(student, name)
-        return FittedShape(student, name, alone, self.score(outputs), loss)
-
-    def loss(self, student: Student, name: str) -> tuple[float, Float64Array]:
-        """Return a student's loss on a set's held-out rows, and its values there."""
-        held = self.held_out[name]
-        outputs = np.asarray(student.predictor()(held.rows), np.float64)
-        return held.left(outputs) / float(held.weights.sum()), outputs
+        outputs = student.values(self.labelled.rows)
+        loss = self.held_out[name].loss(outputs)
+        return FittedShape(student, name, alone, self.labelled.score(outputs), loss)
 
 
 def linear_student(pool: Pool) -> Student:
     """Return a linear model of a pool's own rows, in float64."""
     own, d = pool.own, pool.own.rows.shape[1]
-    leaf = LeafRows.of((own.rows - pool.center) * pool.inverse, own.targets())
+    leaf = LeafRows.of(replace(own, rows=(own.rows - pool.center) * pool.inverse))
     units = Units.of(settle(leaf, np.zeros((0, d)), np.zeros((0, d)), rounds=LINEAR_ROUNDS))
     return Student(Shape(0, 0, d), np.eye(d), TreeRouter(), [units], pool.center, pool.inverse)
 
@@ -258,17 +255,15 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
         )
     finals = [trainer.linear(each) for each in trainer.pools]
     shapes = shapes_within(nanoseconds, clock, len(own.rows), direction_counts(trainer.M))
-    first, name = next(shapes, None), trainer.first
-    if first is not None and time.perf_counter() < trainer.until(TRIAL.part):
-
-        def judge(name: str, shape: Shape) -> tuple[float, FittedShape]:
-            found = trainer.begun(name, shape)
-            return found.loss, found
-
-        limits = Limits(until=trainer.until(TRIAL.part), at_least=1)
-        found = search(name, lambda trials: worth_trying(trials, chain([first], shapes)), judge, limits)
-        nearer = [trainer.further(trial.evidence, name, FINAL) for trial in found.ranked[:FINALISTS]]
-        finals.append(trainer.ended(min(nearer, key=lambda one: one.loss)))
+    tried = search(
+        trainer.first,
+        partial(worth_trying, shapes=shapes),
+        trainer.judge,
+        Limits(until=trainer.until(TRIAL.part)),
+    )
+    if tried.made:
+        nearest = [trainer.further(one.evidence, trainer.first, FINAL) for one in tried.ranked[:FINALISTS]]
+        finals.append(trainer.ended(min(nearest, key=lambda one: one.loss)))
     return max(finals, key=lambda final: final.score)
 
 

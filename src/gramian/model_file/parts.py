@@ -11,7 +11,7 @@ from gramian.estimator.base import KernelEstimator
 from gramian.exact import exact, solve
 from gramian.fast import estimators, fidelity, probabilities
 from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
-from gramian.fast.dcpred.leaf import LeafReport
+from gramian.fast.dcpred.leaves import LeafReport
 from gramian.fast.learning.distill import Shape
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import STAGE_LEVELS, TreeRouter, stage_width

@@ -19,9 +19,9 @@ from gramian.compression.predictor import Predictor
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import ModelFileError
 from gramian.fast.dcpred.center_tree import CenterTree
-from gramian.fast.dcpred.leaf import Leaf
+from gramian.fast.dcpred.leaves import Leaf
+from gramian.fast.dcpred.model import DCPred
 from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns
-from gramian.fast.dcpred.training import DCPred
 from gramian.gp import calibration, neighbours, posterior
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns

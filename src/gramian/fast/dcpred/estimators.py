@@ -21,8 +21,8 @@ from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.summaries import Evidence
-from gramian.fast.dcpred.fitting import LEARNED, DCPredModel, fit_dcpred
-from gramian.fast.dcpred.parameters import DCPredParameters
+from gramian.fast.dcpred.model import LEARNED, DCPredModel
+from gramian.fast.dcpred.training import DCPredParameters, fit_dcpred
 
 
 @dataclass(eq=False, repr=False)

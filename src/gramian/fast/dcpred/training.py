@@ -1,46 +1,49 @@
 r"""DC-Pred++ training: a k-means tree with a model on few landmarks and many pseudo-landmarks in each leaf.
 
-To predict a row x, find its leaf, compute c̄(x) from m kernel values and p cheap functions of them, and
-return c̄(x)ᵀβ + b, kept near the range that targets and fitted values of the leaf's training rows have.
-Source: Hsieh, Si and Dhillon 2014, "Fast prediction for large-scale kernel machines", Algorithms 1 and 2.
+Source: Hsieh, Si and Dhillon 2014, "Fast prediction for large-scale kernel machines", Algorithm 2.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import numpy as np
 import scipy.linalg as la
-import scipy.sparse as sp
 
+from gramian._checks import one_of, whole_number
+from gramian._phases import Phases, silent
 from gramian._random import as_generator, children
 from gramian._tiles import row_slices
-from gramian._typing import Float64Array, FloatArray, IntArray, Rows
-from gramian.data.source import RowSource, row_blocks
+from gramian._typing import Float64Array, IntArray, Rows
+from gramian.data.source import RowSource
 from gramian.data.subset import SubsetRows
 from gramian.engine import Engine
+from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows
-from gramian.exceptions import InputError
-from gramian.fast.dcpred.batched_leaves import BatchedLeaves, batch_leaves
-from gramian.fast.dcpred.center_tree import fit_tree, router_bytes
-from gramian.fast.dcpred.leaf import Leaf, LeafReport, bounded_values
+from gramian.estimator.parameters import KernelParameters
+from gramian.exceptions import AccuracyWarning, InputError, user_level
+from gramian.fast.dcpred.center_tree import METHODS, fit_tree
+from gramian.fast.dcpred.leaves import Leaf, LeafReport
 from gramian.fast.dcpred.local_models import LinearFit, Tiles, exact_duals, exact_work, fit_linear
-from gramian.fast.dcpred.parameters import DCPredParameters
-from gramian.fast.dcpred.pseudo_landmarks import expand, fit_core
+from gramian.fast.dcpred.model import TILE_ROWS, DCPred, DCPredModel
+from gramian.fast.dcpred.pseudo_landmarks import check_pseudo, expand, fit_core
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import SAMPLE_ROWS
-from gramian.landmarks.routing import Partition
 from gramian.landmarks.rules import lloyd, select_landmarks
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 #: Iterations of k-means in a leaf. Chosen by hand, as are the next constants.
 ROUNDS = 15
 #: Rows of a leaf on which W̄ is fitted.
 CORE_ROWS = 1000
-#: Rows predicted at a time, over several leaves; and rows whose training features are computed at a time.
-TILE_ROWS, FIT_ROWS = 8192, 2048
+#: Rows whose training features are computed at a time.
+FIT_ROWS = 2048
 #: Most bytes of features kept in memory to train a leaf; a larger leaf computes them again at each pass.
 FEATURE_BYTES = 1 << 26
 
@@ -53,83 +56,99 @@ ROWS_PER_LEAF, MOST_LEAVES = 500, 64
 #: Up to this many rows the model stays float64 where that is left to the rows, as in the other estimators.
 FLOAT64_ROWS = 3_000
 
+LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
+DTYPES = ("auto", "float32", "float64")
+#: Rules that choose the landmarks of a leaf.
+LANDMARKS = ("weighted-kmeans", "kmeans", "uniform", "rpcholesky")
+
 #: Function from row numbers to targets (rows, outputs).
 TargetsOf: TypeAlias = Callable[[IntArray], Float64Array]
 
 
-@dataclass(frozen=True)
-class DCPred:
-    """A partition and a model of each of its leaves."""
+@dataclass(frozen=True, eq=False)
+class DCPredParameters:
+    """Settings of a fit, as in :class:`gramian.fast.dcpred.estimators.DCPredClassifier`."""
 
-    partition: Partition
-    leaves: tuple[Leaf, ...]
-    kernel: Kernel
-    n_features: int
-    _batch: BatchedLeaves | None = field(init=False, repr=False)
-    _bias: FloatArray = field(init=False, repr=False)
-    _limits: FloatArray = field(init=False, repr=False)
+    kernel: KernelParameters
+    standardize: bool
+    n_leaves: int  #: 0: as many as the rows ask for
+    n_levels: int
+    partition: str
+    n_landmarks: int
+    landmarks: str
+    n_pseudo: int
+    pseudo: str | None
+    pseudo_degree: int
+    loss: str
+    cost: float  #: C
+    intercept: bool
+    exact_rows: int
+    dtype: np.dtype[Any] | None  #: None: by the rows
+    random_state: Any
+    engine: Engine
+    phases: Phases = silent
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_bias", np.stack([leaf.bias for leaf in self.leaves]))
-        object.__setattr__(self, "_limits", np.stack([leaf.limits for leaf in self.leaves], axis=1))
-        batch = batch_leaves(self.kernel, self.leaves, self.n_features, self.dtype)
-        object.__setattr__(self, "_batch", batch)
+    @classmethod
+    def of(
+        cls, model: BaseEstimator, cost: float, losses: tuple[str, ...] = LOSSES, phases: Phases = silent
+    ) -> Self:
+        """Return the parameters of an estimator; ``cost`` is C, and ``losses`` are those that it may have."""
+        kernel = KernelParameters.given(model)
+        if kernel.precomputed:
+            raise InputError(
+                "kernel='precomputed' has no points, which the leaves are found by. Pass the rows and a "
+                "kernel's name, such as 'rbf'."
+            )
+        dtype = one_of("dtype", model.dtype, DTYPES)
+        leaves = model.n_leaves
+        if isinstance(leaves, str) and leaves != "auto":
+            raise InputError(f"n_leaves={leaves!r} is unknown. Give a whole number of at least 1, or 'auto'.")
+        return cls(
+            kernel=kernel,
+            standardize=model.standardize,
+            n_leaves=0 if isinstance(leaves, str) else whole_number("n_leaves", leaves, 1),
+            n_levels=whole_number("n_levels", model.n_levels, 1),
+            partition=one_of("partition", model.partition, METHODS),
+            n_landmarks=whole_number("n_landmarks", model.n_landmarks, 1),
+            landmarks=one_of("landmarks", model.landmarks, LANDMARKS),
+            n_pseudo=whole_number("n_pseudo", model.n_pseudo, 0),
+            pseudo=model.pseudo,
+            pseudo_degree=whole_number("pseudo_degree", model.pseudo_degree, 2),
+            loss=one_of("loss", model.loss, losses),
+            cost=cost,
+            intercept=bool(model.fit_intercept),
+            exact_rows=whole_number("exact_rows", model.exact_rows, 2),
+            dtype=None if dtype == "auto" else np.dtype(dtype),
+            random_state=model.random_state,
+            engine=Engine(model.n_jobs),
+            phases=phases,
+        )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The batch is derived from the rest and need not be stored.
-        return DCPred, (self.partition, self.leaves, self.kernel, self.n_features)
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the stored numbers and of the answers."""
-        return self.leaves[0].bias.dtype
+def fit_dcpred(
+    rows: LabelledRows[Any], targets: TargetsOf, parameters: DCPredParameters, *, wide: bool = False
+) -> DCPredModel:
+    """Train a tree of local models.
 
-    @property
-    def n_outputs(self) -> int:
-        """Columns of an answer."""
-        return len(self.leaves[0].bias)
-
-    def __call__(self, X: Rows, engine: Engine | None = None) -> FloatArray:
-        """Return f of each row, shape (rows, outputs). Time O(rows (route + m d + p + (m + p) outputs))."""
-        engine = engine or Engine(1)
-        labels = self.partition.route(X, engine)
-        # NumPy sorts 16-bit integers by radix, in linear time.
-        small = labels.astype(np.int16) if len(self.leaves) < np.iinfo(np.int16).max else labels
-        order = np.argsort(small, kind="stable")
-        labels = labels[order]
-        out = np.empty((X.shape[0], self.n_outputs), self.dtype)
-
-        def work(part: slice) -> None:
-            rows = order[part]
-            out[rows] = self._sorted(X[rows], labels[part])
-
-        engine.run(work, row_slices(len(order), TILE_ROWS))
-        return out
-
-    def _sorted(self, X: Rows, labels: IntArray) -> FloatArray:
-        """Return f of rows that are sorted by leaf."""
-        bounds = np.searchsorted(labels, np.arange(len(self.leaves) + 1))
-        if self._batch is not None and not sp.issparse(X):
-            values = self._batch(np.asarray(X), labels, bounds)
-            if values is not None:
-                return bounded_values(values, self._bias[labels], *self._limits[:, labels])
-        values = np.empty((len(labels), self.n_outputs), self.dtype)
-        for leaf, first, last in zip(self.leaves, bounds[:-1], bounds[1:], strict=True):
-            if last > first:
-                values[first:last] = leaf(X[first:last])
-        return values
-
-    def blocks(
-        self, source: RowSource, *, engine: Engine, chunk_rows: int
-    ) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield (rows, f) chunk by chunk."""
-        for where, rows in row_blocks(source, chunk_rows):
-            yield where, self(rows, engine)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that a prediction reads: centres, landmarks, indices of pseudo-landmarks, β and b."""
-        return router_bytes(self.partition) + sum(leaf.nbytes for leaf in self.leaves)
+    targets : function from row numbers to target values (rows, outputs); wide : whether float32 does not hold
+    them.
+    """
+    scaled = scaled_input(parameters.kernel, parameters.standardize, rows.source, rows.weights)
+    source = scaled.over(rows.source)
+    kernel = parameters.kernel.of(source, rows.weights)
+    check_pseudo(parameters.pseudo, kernel)
+    asked = for_rows(parameters, source, len(rows.counted), wide=wide)
+    tree = train_dcpred(source, rows, targets, kernel, asked)
+    model = DCPredModel(tree, kernel, scaled)
+    if missed := model.missed():
+        worst = max(leaf.gradient for leaf in model.leaves)
+        warnings.warn(
+            f"{missed}: the gradient is down to {worst:.2g} of its start, where 1e-4 was the target. Scale "
+            "the features, or lower C.",
+            AccuracyWarning,
+            stacklevel=user_level(),
+        )
+    return model
 
 
 def for_rows(asked: DCPredParameters, source: RowSource, n_used: int, *, wide: bool) -> DCPredParameters:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from gramian._random import children
-from gramian._typing import Float64Array, FloatArray, IntArray
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
-from gramian.fast.learning.augmentation import members
-from gramian.fast.learning.leaves import Limit, learn_alone, learn_together
+from gramian.fast.learning.leaves import Limit, Units, first_units, learn_alone, learn_together
 from gramian.fast.learning.loss import LeafRows
-from gramian.fast.learning.rbf_units import Units, first_units
-from gramian.fast.learning.training_set import TrainingSet
-from gramian.fast.serving.centering import far_center
-from gramian.fast.serving.predictor import FastPredictor
+from gramian.fast.learning.training_set import TrainingSet, members
+from gramian.fast.serving.predictor import FastPredictor, far_center
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
 
 #: Factor by which a stage may have more iterations than planned. Chosen by hand.
@@ -106,6 +103,10 @@ class Student:
         full = [s for s, part in enumerate(mine) if len(part)]
         return [part if len(part) else mine[min(full, key=lambda t: s ^ t)] for s, part in enumerate(mine)]
 
+    def values(self, rows: Array) -> Float64Array:
+        """Return f (n, outputs) of rows (n, d) as they are, neither centred nor scaled."""
+        return np.asarray(self.predictor()(rows), np.float64)
+
     def predictor(self) -> FastPredictor:
         """Return the predictor; missing units get weight 0."""
         P = self.Q * self.inverse[:, None]
@@ -144,46 +145,40 @@ def begin(
     """
     streams = children(rng, 2)
     points = rows.rows @ Q.astype(np.float32)
+    moved = replace(rows, rows=points)
     router = fit_router(points.astype(np.float64), shape.n_levels, streams[0])
     student = Student(shape, Q, router, [], *units)
     mine, seeds = student.members(rows), children(streams[1], router.n_leaves)
 
     def start(s: int) -> Units:
-        return first_units(points[mine[s]], rows.targets(mine[s]), shape.n_units, seeds[s])
+        return first_units(moved.some(mine[s]), shape.n_units, seeds[s])
 
     return replace(student, leaves=engine.map(start, range(router.n_leaves)))
 
 
 def together(
-    student: Student,
-    rows: TrainingSet,
-    limit: Limit,
-    engine: Engine,
-    loss: Callable[[Student], float] | None = None,
+    student: Student, rows: TrainingSet, limit: Limit, engine: Engine, held_out: TrainingSet | None = None
 ) -> Student:
     """Improve the directions and the units of all leaves (:func:`.leaves.learn_together`).
 
-    loss : on held-out rows; with it, stop where it is least.
+    held_out : stop where the loss on these rows is least.
     """
 
-    def watch(Q: Float64Array, leaves: list[Units]) -> float:
-        assert loss is not None
-        return loss(replace(student, Q=Q, leaves=leaves))
+    def watch(held_out: TrainingSet, Q: Float64Array, leaves: list[Units]) -> float:
+        return held_out.loss(replace(student, Q=Q, leaves=leaves).values(held_out.rows))
 
-    sets = [LeafRows.of(rows.rows[mine], rows.targets(mine)) for mine in student.members(rows)]
-    Q, leaves = learn_together(
-        student.Q, student.leaves, sets, limit, engine, None if loss is None else watch
-    )
+    sets = [LeafRows.of(rows.some(mine)) for mine in student.members(rows)]
+    watched = None if held_out is None else partial(watch, held_out)
+    Q, leaves = learn_together(student.Q, student.leaves, sets, limit, engine, watched)
     return replace(student, Q=Q, leaves=leaves)
 
 
 def alone(student: Student, rows: TrainingSet, limit: Limit, engine: Engine) -> Student:
     """Improve the units of every leaf on its own, with the directions as they are."""
-    points, parts = student.points(rows), student.members(rows)
+    moved, parts = replace(rows, rows=student.points(rows)), student.members(rows)
 
     def one(s: int) -> Units:
-        leaf = LeafRows.of(points[parts[s]], rows.targets(parts[s]))
-        return learn_alone(leaf, student.leaves[s], limit, engine.map)
+        return learn_alone(LeafRows.of(moved.some(parts[s])), student.leaves[s], limit, engine.map)
 
     count = len(student.leaves)
     return replace(student, leaves=engine.map(one, range(count)) if count > 1 else [one(0)])

@@ -1,4 +1,4 @@
-"""Training of units by quasi-Newton: the units of one leaf, or of all leaves with the directions."""
+"""Kernel units of a leaf: their model, their start, and their training, alone or together with all leaves."""
 
 from __future__ import annotations
 
@@ -10,15 +10,94 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import Bounds, OptimizeResult, minimize
 
+from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine, one_blas_thread
-from gramian.fast.learning.loss import LeafRows, Over, gradients, settle
-from gramian.fast.learning.rbf_units import Units, flattest, sharpest
+from gramian.fast.learning.loss import LeafRows, Over, State, gradients, settle
+from gramian.fast.learning.training_set import TrainingSet
+from gramian.fast.serving.predictor import denominators
+from gramian.landmarks.rules import lloyd
 
+#: Sets the first scale of the units: s² = START_SPREAD / (2 · mean squared distance to the nearest centre).
+#: Chosen by hand, as are the next constants.
+START_SPREAD = 1.0
+#: Lloyd iterations for the first centres, the most rows for them, and updates of the first working targets.
+CENTRE_ROUNDS, CENTRE_ROWS, START_TARGET_ROUNDS = 8, 20_000, 20
+#: Largest s² in units of 1/mean ‖z‖². A prediction sums terms of this size in float32 for q = s²‖z − c‖², so
+#: the error of a unit, 1/(1 + q), stays near 2,000 · 2⁻²³ = 2e-4.
+SHARPEST = 2_000.0
 #: Pairs of steps and gradients that limited-memory BFGS keeps. Chosen by hand, as are the next constants.
 MEMORY = 20
 #: Iterations between looks at held-out rows, and looks without progress after which a minimisation ends.
 LOOK, PATIENCE = 4, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Model of a leaf: f(z) = A φ(z) + B [z, 1], φ_j(z) = 1/(1 + Σ_k s_jk² (z_k − c_jk)²).
+
+    centers : (u, r), c; log_scales : (u, r), log s; weights : (outputs, u), A; linear : (outputs, r + 1), B.
+    objective : weighted sum of squared residuals plus the penalty.
+    """
+
+    centers: Float64Array
+    log_scales: Float64Array
+    weights: Float64Array
+    linear: Float64Array
+    objective: float
+
+    @classmethod
+    def of(cls, state: State) -> Units:
+        """Return the units of a state with their weights."""
+        u = len(state.centers)
+        A, B = state.solution[:u].T, state.solution[u:].T
+        return cls(state.centers, state.log_scales, A, B, state.objective)
+
+    @property
+    def denominators(self) -> Float64Array:
+        """Return E with 1/φ_j(z) = E_j·[z, 1, z²], shape (u, 2r + 1)."""
+        return denominators(self.centers, self.log_scales)
+
+
+def first_units(own: TrainingSet, n_units: int, rng: np.random.Generator) -> Units:
+    """Return units to start from: k-means centres, one common scale, optimal weights.
+
+    own : the rows of a leaf, which are the points z, (n, r); n_units : u, at most n are used; 0 gives the
+    linear part alone. Time O(n u r + n u²).
+    """
+    n, r = own.rows.shape
+    n_units = min(n_units, n)
+    leaf = LeafRows.of(own)
+    if n_units:
+        some = np.arange(n) if n <= CENTRE_ROWS else rng.choice(n, CENTRE_ROWS, replace=False)
+        drawn = own.rows[some]
+        centers = np.asarray(lloyd(drawn, n_units, CENTRE_ROUNDS, rng), np.float64)
+        near = _nearest_squares(drawn, centers)
+        spread = float(np.average(near, weights=own.weights[some]))
+        spread = max(spread, float(np.finfo(np.float64).tiny))
+        sharpest = scale_limits(leaf)[1]
+        scales = np.full(centers.shape, min(0.5 * np.log(START_SPREAD / (2.0 * spread)), sharpest))
+    else:
+        centers, scales = np.zeros((0, r)), np.zeros((0, r))
+    return Units.of(settle(leaf, centers, scales, rounds=START_TARGET_ROUNDS))
+
+
+def scale_limits(leaf: LeafRows, Q: Float64Array | None = None) -> tuple[float, float]:
+    """Return the limits of log s: below the first a unit is 1 at all points up to rounding.
+
+    The second is the largest that float32 predicts accurately. Both are 0 if all points are the origin.
+    """
+    size = leaf.size(Q)
+    if not size > 0:
+        return 0.0, 0.0
+    return 0.5 * float(np.log(unit_roundoff(np.float64) / size)), 0.5 * float(np.log(SHARPEST / size))
+
+
+def _nearest_squares(points: FloatArray, centers: Float64Array) -> FloatArray:
+    squares = np.einsum("ij,ij->i", points, points)[:, None] - 2.0 * points @ centers.T
+    squares += np.einsum("ij,ij->i", centers, centers)
+    return np.maximum(squares.min(axis=1), 0.0)
+
 
 #: Function from directions and the units of all leaves to their loss on held-out rows.
 Watch = Callable[[Float64Array, list[Units]], float]
@@ -41,9 +120,9 @@ class Variables:
     def __init__(self, units: Units, leaf: LeafRows, Q: Float64Array | None = None) -> None:
         u, r = units.centers.shape
         self.shape = (u, 2 * r)
-        self.lowest = flattest(leaf, Q)
+        self.lowest, sharpest = scale_limits(leaf, Q)
         log_scales = np.maximum(units.log_scales, self.lowest)
-        self.highest = np.maximum(sharpest(leaf, Q), log_scales)
+        self.highest = np.maximum(sharpest, log_scales)
         self.reach = np.exp(log_scales)
         self.start = np.column_stack([units.centers * self.reach, log_scales]).ravel()
 

@@ -12,7 +12,8 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._typing import Float64Array, FloatArray
-from gramian.fast.bumps import bumps_in_place, denominators
+from gramian.fast.learning.training_set import TrainingSet
+from gramian.fast.serving.predictor import bumps_in_place, denominators
 
 #: Penalty on a unit's weight, relative to the total sample weight (a unit's values are at most 1). With a
 #: hundredth of it units nearly cancel each other, and single rows between them are predicted far off (on
@@ -30,20 +31,21 @@ Over = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedTargets:
-    """Target values (n, outputs) and the weight of each row.
+class Tile:
+    """Some rows of a leaf, one a column: features (d, m), target values (outputs, m), weights (m,).
 
     low, high : bounds that the values were clipped to; None for regression. Any output beyond a bound meets
         a target at that bound, as in the squared hinge loss.
     """
 
+    rows: FloatArray
     values: FloatArray
     weights: FloatArray
     low: float | None = None
     high: float | None = None
 
-    def working(self, outputs: FloatArray) -> FloatArray:
-        """Return the targets, replacing those at a bound that ``outputs`` exceed by the outputs."""
+    def targets(self, outputs: FloatArray) -> FloatArray:
+        """Return the values, replacing those at a bound that ``outputs`` exceed by the outputs."""
         if self.low is None or self.high is None:
             return self.values
         least, most = self.span
@@ -60,14 +62,6 @@ class WeightedTargets:
 
 
 @dataclass(frozen=True, eq=False)
-class Tile:
-    """Some rows of a leaf, one a column: features (d, m), targets (outputs, m) with weights (m,)."""
-
-    rows: FloatArray
-    targets: WeightedTargets
-
-
-@dataclass(frozen=True, eq=False)
 class LeafRows:
     """The rows of a leaf with their targets, by tiles."""
 
@@ -76,25 +70,22 @@ class LeafRows:
     even: bool  #: whether all weights are equal
 
     @classmethod
-    def of(cls, rows: FloatArray, targets: WeightedTargets) -> LeafRows:
-        """Return the tiles of rows (n, d) in the rows' type."""
-        dtype, weights = rows.dtype, targets.weights
-        count = -(-len(rows) // TILE_ROWS)
-        edges = [len(rows) * at // count for at in range(count + 1)]
-        cuts = [slice(a, b) for a, b in pairwise(edges)]
+    def of(cls, own: TrainingSet) -> LeafRows:
+        """Return the tiles of the rows (n, d) of a leaf in the rows' type."""
+        dtype, n = own.rows.dtype, len(own.rows)
+        count = -(-n // TILE_ROWS)
+        cuts = [slice(a, b) for a, b in pairwise(n * at // count for at in range(count + 1))]
         tiles = tuple(
             Tile(
-                np.ascontiguousarray(rows[cut].T),
-                WeightedTargets(
-                    np.ascontiguousarray(targets.values[cut].T, dtype),
-                    weights[cut].astype(dtype),
-                    targets.low,
-                    targets.high,
-                ),
+                np.ascontiguousarray(own.rows[cut].T),
+                np.ascontiguousarray(own.values[cut].T, dtype),
+                own.weights[cut].astype(dtype),
+                own.low,
+                own.high,
             )
             for cut in cuts
         )
-        return cls(tiles, float(weights.sum()), not np.ptp(weights))
+        return cls(tiles, float(own.weights.sum()), not np.ptp(own.weights))
 
     def size(self, Q: Float64Array | None = None) -> float:
         """Return the mean of ‖z‖²."""
@@ -142,7 +133,7 @@ def settle(
     even = leaf.mass / sum(one.rows.shape[1] for one in leaf.tiles) if leaf.even else 1.0
 
     def design_of(at: int) -> tuple[FloatArray, FloatArray]:
-        rows, weights = leaf.tiles[at].rows, leaf.tiles[at].targets.weights
+        rows, weights = leaf.tiles[at].rows, leaf.tiles[at].weights
         design = np.empty((u + 2 * r + 1, rows.shape[1]), dtype)
         z = design[u : u + r]
         if P is None:
@@ -172,14 +163,14 @@ def settle(
             if not np.isfinite(gram).all():
                 raise
             ridge *= 10.0
-    bounded = leaf.tiles[0].targets.low is not None
+    bounded = leaf.tiles[0].low is not None
     for _ in range(rounds):
         last = outputs
 
         def moment(at: int, last: list[FloatArray] | None = last) -> Float64Array:
-            targets = leaf.tiles[at].targets
-            wanted = targets.values if last is None else targets.working(last[at])
-            return (designs[at][: u + r + 1] @ (wanted * targets.weights).T).astype(np.float64)
+            tile = leaf.tiles[at]
+            wanted = tile.values if last is None else tile.targets(last[at])
+            return (designs[at][: u + r + 1] @ (wanted * tile.weights).T).astype(np.float64)
 
         total = np.sum(list(over(moment, range(len(designs)))), axis=0)
         solution = la.cho_solve(factor, total, check_finite=False)
@@ -188,7 +179,7 @@ def settle(
         if not bounded:
             break
     assert outputs is not None
-    squares = sum(_squares(one.targets, out) for one, out in zip(leaf.tiles, outputs, strict=True))
+    squares = sum(_squares(one, out) for one, out in zip(leaf.tiles, outputs, strict=True))
     objective = squares + float((ridge @ np.square(solution)).sum())
     return State(leaf, centers, log_scales, designs, solution, outputs, objective)
 
@@ -198,9 +189,9 @@ def _product(A: FloatArray, B: FloatArray) -> FloatArray:
     return A * B if len(B) == 1 else A @ B
 
 
-def _squares(targets: WeightedTargets, outputs: FloatArray) -> float:
-    left = targets.working(outputs) - outputs
-    return float(np.square(left).sum(axis=0, dtype=np.float64) @ targets.weights)
+def _squares(tile: Tile, outputs: FloatArray) -> float:
+    left = tile.targets(outputs) - outputs
+    return float(np.square(left).sum(axis=0, dtype=np.float64) @ tile.weights)
 
 
 def gradients(
@@ -226,7 +217,7 @@ def gradients(
 
     def part(at: int) -> tuple[Float64Array, Float64Array | None]:
         tile, design = state.leaf.tiles[at], state.designs[at]
-        left = (tile.targets.working(state.outputs[at]) - state.outputs[at]) * tile.targets.weights
+        left = (tile.targets(state.outputs[at]) - state.outputs[at]) * tile.weights
         pull = _product(pulled, left)
         pull *= design[:u]
         pull *= design[:u]

@@ -9,9 +9,8 @@ import numpy as np
 
 from gramian._typing import FloatArray, IntArray
 from gramian.exceptions import InputError, MissingPackageError
-from gramian.fast.serving.centering import centered
 from gramian.fast.serving.flat import FlatPredictor, flatten
-from gramian.fast.serving.predictor import FastPredictor
+from gramian.fast.serving.predictor import FastPredictor, centered
 from gramian.kernels.compiled import available
 
 #: Type of a row before it is centred.

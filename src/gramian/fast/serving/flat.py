@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gramian._typing import Array, Float64Array, FloatArray
-from gramian.fast.serving.centering import far_center
-from gramian.fast.serving.predictor import FastPredictor
+from gramian.fast.serving.predictor import FastPredictor, far_center
 from gramian.fast.serving.router import TreeRouter
 
 

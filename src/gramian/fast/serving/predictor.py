@@ -9,13 +9,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
-from gramian.fast.bumps import bumps_in_place
-from gramian.fast.serving.centering import centered
-from gramian.fast.serving.router import TreeRouter
-from gramian.fast.serving.tiles import LeafTiles
+from gramian.fast.serving.router import LeafTiles, TreeRouter
 
 #: Most rows that are predicted together, and most numbers of their tiles, which stay in the second-level
 #: cache. Up to FEW_ROWS threads are left alone: to limit them takes longer than to predict. Chosen by hand.
@@ -27,6 +25,13 @@ WIDE_ROWS = 256
 #: Number of features from which rows are projected as they lie in memory and the short result is transposed:
 #: with 256 features in 16 directions that takes half the time, with 16 features a third more. Chosen by hand.
 MANY_FEATURES = 32
+#: Most values for which the calls that are short themselves are faster than those that are fast for a value.
+#: Chosen by hand.
+FEW = 1_024
+_ONES: dict[int, FloatArray] = {4: np.array(1.0, np.float32), 8: np.array(1.0, np.float64)}
+#: Mean of a feature in its deviations from which rows are centred first: float32 then keeps a millionth of
+#: the deviation. Chosen by hand: to centre float64 rows takes longer than to round them.
+FAR = 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +45,7 @@ class FastPredictor:
         each unit, then b and zeros for each output.
     weights : (leaves, outputs, u), a.
     center : (d,), in float64 in every predictor, subtracted from rows before they are rounded; the offset is
-        then Pᵀ(o − center). None for features near 0 (:func:`.centering.far_center`).
+        then Pᵀ(o − center). None for features near 0 (:func:`far_center`).
     kept : the function of single rows and the predictor in float64 once they are made; pickles and copies
         leave them out.
 
@@ -247,3 +252,49 @@ def _chunks(n: int, numbers: int) -> list[slice]:
     count = max(1, -(-n // min(CHUNK_ROWS, CHUNK_NUMBERS // numbers + 1)))
     edges = [n * i // count for i in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
+
+
+def denominators(centers: Float64Array, log_scales: Float64Array) -> Float64Array:
+    """Return E with 1 + Σ_k s_jk² (z_k − c_jk)² = E_j·[z, 1, z²], shape (u, 2r + 1).
+
+    centers : (u, r), c; log_scales : (u, r), log s.
+    """
+    squares = np.exp(2.0 * log_scales)
+    constant = 1.0 + np.einsum("ij,ij,ij->i", squares, centers, centers)
+    return np.column_stack([-2.0 * squares * centers, constant, squares])
+
+
+def bumps_in_place(t: FloatArray) -> None:
+    """Replace denominators t = 1 + q, q ≥ 0, by 1/t; where rounding left t below 1, by 1.
+
+    Infinity becomes 0, and NaN stays. The result is the rational quadratic kernel with α = 1: positive
+    definite like the Gaussian exp(−q), with heavier tails, in half the time. No value of q ≤ 1e37 is
+    subnormal in float32.
+    """
+    if t.size <= FEW:
+        np.maximum(t, _ONES[t.dtype.itemsize], out=t)
+        np.reciprocal(t, out=t)
+    else:
+        np.clip(t, 1.0, np.inf, out=t)
+        np.divide(1.0, t, out=t)
+
+
+def far_center(center: Float64Array, inverse: Float64Array) -> Float64Array | None:
+    """Return ``center`` (d,) if the mean of a feature is at least ``FAR`` times its deviation, else None.
+
+    inverse : (d,), 1/deviation, and 0 for features without effect.
+
+    >>> far_center(np.array([3.0, 2_000.0]), np.array([1.0, 0.1])), far_center(np.ones(1), np.ones(1))
+    (array([   3., 2000.]), None)
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        far = np.abs(center * inverse)
+    return center if (far >= FAR).any() else None
+
+
+def centered(X: Array, center: Float64Array | None, dtype: DTypeLike) -> FloatArray:
+    """Return X − center in a float type, subtracted in float64; X in that type if there is no centre."""
+    if center is None:
+        return np.asarray(X, dtype)
+    out: FloatArray = np.empty(X.shape, dtype)
+    return np.subtract(X, center, out=out, casting="unsafe")

@@ -1,4 +1,4 @@
-r"""Batched evaluation of all leaves of a model: two products per leaf, everything else once per batch.
+r"""Leaves of DC-Pred++: the model of one leaf, and all leaves in a batch, two products for each leaf.
 
 With T = [κ(x, u_1) … κ(x, u_m), 1] and u_j the landmarks, a leaf without pseudo-landmarks is T times a
 matrix. A leaf with monomials is the quadratic form Tᵀ B T, so the products c_i c_j are never written out.
@@ -7,15 +7,15 @@ matrix. A leaf with monomials is the quadratic form Tᵀ B T, so the products c_
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from gramian._numerics import distance_error, entry_tolerance
-from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.fast.dcpred.leaf import Leaf
-from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, split_factor
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns, split_factor
 from gramian.kernels import Kernel
 from gramian.kernels.base import lengthscale_array
 from gramian.kernels.columns import Columns, dense, squared_norms
@@ -24,6 +24,66 @@ from gramian.kernels.families import EuclideanKernel
 #: A quadratic form costs outputs·(m + 1)² products a row; p written-out monomials cost p·(outputs + 1) and a
 #: gather. The form is used unless it needs more than this many times as many products. Chosen by hand.
 FORM_GAIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LeafReport:
+    """Sizes and convergence of one leaf's training."""
+
+    n_rows: int  #: training rows
+    n_landmarks: int = 0  #: 0 if the targets are constant
+    n_pseudo: int = 0
+    rank: int = 0  #: of Ḡ on the sampled rows
+    exact_rows: int = 0  #: rows of the exact model whose α weights rows for k-means; 0 without such a model
+    exact_sampled: bool = False  #: whether these are a sample of the leaf's rows
+    steps: int = 0  #: Newton steps
+    gradient: float = 0.0  #: final norm of the gradient, relative to its norm at zero
+    converged: bool = True
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Model of a leaf: f(x) = c̄(x)ᵀβ + b within ``limits``, or b if its targets are constant."""
+
+    landmarks: Rows | None  #: u_j, (m, d)
+    columns: Columns | None  #: c̄, m + p numbers; None if the targets are constant
+    beta: FloatArray  #: β, (m + p, outputs)
+    bias: FloatArray  #: b, (outputs,)
+    limits: FloatArray  #: (2, outputs): least and largest answer, ±the largest float without pseudo-landmarks
+    report: LeafReport
+
+    def __call__(self, X: Rows) -> FloatArray:
+        """Return f of each row, shape (rows, outputs)."""
+        if self.columns is None:
+            return np.broadcast_to(self.bias, (X.shape[0], len(self.bias)))
+        return bounded_values(self.columns(X) @ self.beta + self.bias, self.bias, *self.limits)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a prediction reads, in the leaf's type."""
+        size = self.beta.nbytes + self.bias.nbytes + self.limits.nbytes
+        if self.landmarks is not None:
+            size += int(np.prod(self.landmarks.shape)) * self.bias.itemsize
+        if isinstance(self.columns, MonomialColumns):
+            size += self.columns.left.nbytes + self.columns.right.nbytes
+        if isinstance(self.columns, TriangleColumns):
+            size += self.columns.between.nbytes
+        return size
+
+
+def bounded_values(values: FloatArray, bias: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return f within its limits, each (rows, outputs).
+
+    A value beyond a limit by less than the range high − low becomes the limit moved towards the bias by that
+    share of the way, a value further beyond it the bias.
+    """
+    near = np.clip(values, low, high)
+    if np.array_equal(near, values):
+        return values
+    excess = np.abs(values - near)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nan_to_num(np.minimum(excess / (high - low), 1.0), nan=0.0)
+    return near + share * (np.clip(bias, low, high) - near)
 
 
 class BatchedLeaves:
