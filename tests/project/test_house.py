@@ -14,33 +14,33 @@ import pytest
 #: Whoever makes a figure smaller writes the new one here. A step that makes one larger says why in its
 #: commit, and pays it back.
 MOST = {
-    "classes": 498,
-    "dataclasses": 328,
-    "files": 382,
-    "files with clock": 71,
-    "files with engine": 140,
-    "files with generator": 113,
-    "files with progress": 76,
-    "functions": 3_904,
-    "functions of many parameters": 72,
-    "nodes": 515_885,
+    "classes": 489,
+    "dataclasses": 323,
+    "files": 367,
+    "files with clock": 70,
+    "files with engine": 135,
+    "files with generator": 106,
+    "files with progress": 74,
+    "functions": 3_835,
+    "functions of many parameters": 67,
+    "nodes": 512_907,
     "protocols": 9,
-    "statements": 40_847,
-    "tokens": 479_972,
+    "statements": 40_448,
+    "tokens": 476_201,
 }
 #: Functions and files that a call enters, and how deep it goes. Other versions of scikit-learn and NumPy may
 #: take other ways, so that some more are let through.
 WALKS = {
-    "KernelRidge.fit": (282, 57, 16),
-    "KernelRidge.predict": (69, 23, 17),
-    "MEKA.fit": (229, 44, 16),
+    "KernelRidge.fit": (276, 57, 16),
+    "KernelRidge.predict": (68, 23, 17),
+    "MEKA.fit": (220, 42, 16),
     "MEKA.operator_ @ v": (22, 7, 7),
-    "KernelSVC.fit": (339, 57, 21),
-    "GaussianProcessRegressor.fit": (338, 60, 23),
-    "GaussianProcessRegressor.predict": (97, 28, 18),
-    "compress": (256, 50, 24),
-    "TabularClassifier.fit": (562, 96, 32),
-    "TabularClassifier.predict": (146, 39, 25),
+    "KernelSVC.fit": (325, 56, 21),
+    "GaussianProcessRegressor.fit": (336, 60, 23),
+    "GaussianProcessRegressor.predict": (96, 28, 18),
+    "compress": (250, 41, 24),
+    "TabularClassifier.fit": (557, 96, 32),
+    "TabularClassifier.predict": (144, 39, 25),
 }
 MORE = {"functions": 10, "files": 2, "depth": 2}
 
