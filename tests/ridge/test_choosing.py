@@ -51,9 +51,9 @@ def test_finalists_are_judged_on_all_rows(monkeypatch):
     X, y = waves()
     tried, fit_by_alpha = [], choosing.fit_by_alpha
 
-    def worse_first(parameters, rows, start):
-        loss, *rest = fit_by_alpha(parameters, rows, start)
-        tried.append(parameters.setup.kernel.kernel)
+    def worse_first(setup, rows, start):
+        loss, *rest = fit_by_alpha(setup, rows, start)
+        tried.append(setup.kernel.kernel)
         return (loss if len(tried) == 2 else 1e3, *rest)
 
     monkeypatch.setattr(choosing, "fit_by_alpha", worse_first)

@@ -347,7 +347,7 @@ def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> Non
         gm.TabularRegressor(**{**QUICK, "kernel": "auto"}, memory_budget=memory).fit(X, y)
         assert [each.model.plan.method for each in kept[0]] == methods
         assert all(
-            ridge_estimator(each.parameters, each.model).memory_budget == parse_bytes(memory)
+            ridge_estimator(each.setup, each.model).memory_budget == parse_bytes(memory)
             for each in kept[0]
         )
 
@@ -461,7 +461,7 @@ def test_many_rows_have_as_many_blocks_as_memory_holds() -> None:
     least = []
     for each in factory.approximations:
         with pytest.raises(gm.BudgetError) as caught:
-            plan_ridge(tight.parameters(each), rows.source, 1)
+            plan_ridge(tight.setup(each), rows.source, 1)
         least.append(caught.value.least_bytes)
     ratios = np.array(least[2:-1]) / np.array(least[1:-2])
     assert (ratios > 0.7).all()
