@@ -347,8 +347,7 @@ def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> Non
         gm.TabularRegressor(**{**QUICK, "kernel": "auto"}, memory_budget=memory).fit(X, y)
         assert [each.model.plan.method for each in kept[0]] == methods
         assert all(
-            ridge_estimator(each.setup, each.model).memory_budget == parse_bytes(memory)
-            for each in kept[0]
+            ridge_estimator(each.setup, each.model).memory_budget == parse_bytes(memory) for each in kept[0]
         )
 
 
