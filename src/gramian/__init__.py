@@ -27,7 +27,7 @@ from gramian.exceptions import (
     NumericalWarning,
     did_you_mean,
 )
-from gramian.explanation import explain as _explain
+from gramian.explanation import explain
 from gramian.export import export
 from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
@@ -61,7 +61,7 @@ __version__ = "0.2.0"
 
 # Methods of every model that know all kinds of models: written above them, and handed down here.
 for _base in (_mixins.Classifier, _mixins.Regressor):
-    _base.explain, _base.report = _explain, _report
+    _base.explain, _base.report = explain, _report
 
 __all__ = [
     "DCSVC",
@@ -109,6 +109,7 @@ __all__ = [
     "TensorSketch",
     "TruncatedEigen",
     "compress",
+    "explain",
     "export",
     "load",
     "open_data",
@@ -127,7 +128,6 @@ _ELSEWHERE = {
     "ModelFileError": "exceptions",
     "average_gradient_outer_product": "outer_product",
     "effective_dimension": "spectra",
-    "explain": "explanation",
     "leverage_scores": "spectra",
     "log_determinant": "spectra",
     "top_eigenpairs": "spectra",

@@ -30,7 +30,9 @@ from gramian._files import complete_file
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import GramianError, InputError, MissingPackageError
+from gramian.explanation import Explanation
 from gramian.fast.cost import seconds_per_row
+from gramian.plotting import ExplanationDisplay
 from gramian.reporting.document import Picture, Section, axes, code, document, draw_svg
 
 #: Least --rows; most flats; fraction of the flats and of the digits that is kept as new.
@@ -54,8 +56,11 @@ def main(rows: int = 2_000_000, memory: str = "300MB", out: Path = Path("demo-ou
         raise InputError(f"rows={rows} is too few: the demo needs at least {LEAST_ROWS}.")
     parse_bytes(memory)  # report a mistyped budget before the rows are made
     out.mkdir(parents=True, exist_ok=True)
+    why = list[Explanation]()
     parts: dict[str, Callable[[], list[str]]] = {
-        "A table with categories and missing values: made-up flats": partial(show_table, rows, memory, out),
+        "A table with categories and missing values: made-up flats": partial(
+            show_table, rows, memory, out, why
+        ),
         "A slow model made fast: scikit-learn's images of digits": show_forest,
         f"{rows:,} made-up measurements of an island in {memory}": partial(show_island, rows, memory, out),
     }
@@ -66,6 +71,7 @@ def main(rows: int = 2_000_000, memory: str = "300MB", out: Path = Path("demo-ou
         print(indent(lines, "  "), end="\n\n", flush=True)
         sections.append(Section(title, code(lines)))
     try:
+        sections[0] = replace(sections[0], pictures=draw_flat(why))
         sections[-1] = replace(sections[-1], pictures=draw_island(out))
     except MissingPackageError as missing:
         print(f"No page with pictures: {missing}")
@@ -77,8 +83,11 @@ def main(rows: int = 2_000_000, memory: str = "300MB", out: Path = Path("demo-ou
     print(f"The same with pictures: {out / 'demo.html'}")
 
 
-def show_table(rows: int, memory: str, out: Path) -> list[str]:
-    """Train on the raw table of flats: text, booleans, skewed numbers, missing values."""
+def show_table(rows: int, memory: str, out: Path, why: list[Explanation]) -> list[str]:
+    """Train on the raw table of flats: text, booleans, skewed numbers, missing values.
+
+    The explanation of the first new flat's price is added to ``why``.
+    """
     n = min(rows, MOST_FLATS)
     names, X, y = make_flats(n)
     cut, file = n - round(NEW * n), out / "flats.csv"
@@ -107,7 +116,23 @@ def show_table(rows: int, memory: str, out: Path) -> list[str]:
     looks = ", ".join(f"{names[j]} {shares[j]:.0%}" for j in np.argsort(-shares)[:5])
     lines.append(f"{'the true price, unbeatable':30} {PRICE_NOISE:6.2f}")
     lines.append(f"90 % intervals of the default hold {held:.1%} of the new prices; it looks at {looks}")
+    one = replace(gm.explain(default, X[cut : cut + 1], X_train=X[:cut]), names=names)
+    why.append(one)
+    assert one.values is not None
+    assert one.base is not None
+    parts = ", ".join(f"{names[j]} {one.values[0, j]:+.0f}" for j in one.largest_columns(0, 5))
+    lines.append(f"the first new flat, {one.prediction[0]:.0f}: base {one.base[0]:.0f}, {parts}, …")
     return lines
+
+
+def draw_flat(why: list[Explanation]) -> list[Picture]:
+    """Return pictures of what the columns add to a price; they need matplotlib."""
+    found = []
+    for one in why:
+        figure, ax = axes((6.4, 4.0))
+        ExplanationDisplay(one).plot(ax)
+        found.append(draw_svg(figure, "Why this price", "The first new flat, from the mean prediction on."))
+    return found
 
 
 def make_flats(n: int, seed: int = 0) -> tuple[tuple[str, ...], Array, Float64Array]:

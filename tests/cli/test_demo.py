@@ -45,7 +45,7 @@ def test_the_demo_labels_its_rows_and_leaves_a_page(tmp_path, capfd):
     assert (out / "flats.csv").read_text(encoding="utf-8").count("\n") == 2001
     page = Page((out / "demo.html").read_text(encoding="utf-8"))
     page.assert_self_contained()
-    assert page.elements.count("figure") == 3
+    assert page.elements.count("figure") == 4
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ CLASSIFIERS = {
 
 
 def total(found: Explanation) -> np.ndarray:
-    return found.base + found.shares.sum(axis=1) + found.rest + found.other
+    return found.intercept + found.shares.sum(axis=1) + found.rest + found.other
 
 
 def fitted(model: Any, X: Any = X, y: Any = Y) -> Any:
@@ -62,7 +62,7 @@ def test_shares_are_those_of_the_dense_sum() -> None:
     # The largest come first, and nothing is left over.
     assert (np.diff(np.abs(found.shares), axis=1) <= 0).all()
     np.testing.assert_allclose(found.rest, 0.0, atol=1e-9 * np.abs(dense).sum())
-    np.testing.assert_allclose(found.base, model.intercept_[0])
+    np.testing.assert_allclose(found.intercept, model.intercept_[0])
     few = model.explain(X[:20], n_points=4, columns=False)
     np.testing.assert_array_equal(few.points, found.points[:, :4])
     np.testing.assert_allclose(few.rest, found.shares[:, 4:].sum(axis=1), atol=1e-9 * np.abs(dense).sum())
@@ -114,24 +114,14 @@ def test_landmarks_are_matched_with_the_nearest_training_row() -> None:
     assert fitted(NUMBERS["exact"]).explain(X[:5], X_train=X).nearest is None  # they are rows already
 
 
-@pytest.mark.parametrize("name", ["exact", "blocks", "standardized", "metric", "process"])
-def test_a_contribution_is_the_change_without_the_column(name: str) -> None:
+@pytest.mark.parametrize("name", ["exact", "standardized", "metric"])
+def test_rows_that_the_model_keeps_are_the_background(name: str) -> None:
     model = fitted(NUMBERS[name])
-    found = model.explain(X[:6], X_train=X)
-    for j in range(3):
-        changed = X[:6].copy()
-        changed[:, j] = X[:, j].mean()
-        expected = model.predict(X[:6]) - model.predict(changed)
-        np.testing.assert_allclose(found.columns[:, j], expected, atol=1e-5)
-    if name in ("exact", "standardized"):  # which know the mean of their rows
-        np.testing.assert_allclose(model.explain(X[:6]).columns, found.columns, atol=1e-6)
-
-
-def test_a_metric_gives_the_reference_back_in_the_units_of_the_rows() -> None:
-    model = fitted(NUMBERS["metric"])
     found, known = model.explain(X[:6]), model.explain(X[:6], X_train=X)
-    np.testing.assert_allclose(found.columns, known.columns, atol=1e-6)
-    np.testing.assert_allclose(found.columns[:, 2], 0.0, atol=1e-9)  # its scale is 0
+    np.testing.assert_allclose(found.values, known.values, atol=1e-9)
+    assert found.background == "150 of the model's 150 training rows"
+    if name == "metric":
+        np.testing.assert_allclose(found.values[:, 2], 0.0, atol=1e-9)  # its scale is 0
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -155,23 +145,23 @@ def test_one_of_several_targets_is_chosen() -> None:
     model = fitted(gm.KernelRidge(0.1, gamma=4.0, approximation="exact"), y=np.column_stack([Y, -2.0 * Y]))
     first, second = (model.explain(X[:4], output=o) for o in (0, 1))
     np.testing.assert_allclose(second.shares, -2.0 * first.shares, rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(second.columns, -2.0 * first.columns, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(second.values, -2.0 * first.values, rtol=1e-4, atol=1e-7)
     with pytest.raises(gm.InputError, match="2 outputs: pass output=0"):
         model.explain(X[:4])
     with pytest.raises(gm.InputError, match="whole number from 0 to 1"):
         model.explain(X[:4], output=2)
 
 
-def test_sparse_rows_have_zero_as_their_reference() -> None:
+def test_the_background_of_sparse_rows_is_zero() -> None:
     rows = np.where(X > 0.5, X, 0.0)
     model = fitted(gm.KernelRidge(0.1, gamma=4.0, approximation="exact"), sp.csr_array(rows))
     found = model.explain(sp.csr_array(rows[:6]))
-    assert not found.columns[rows[:6] == 0].any()
-    changed = rows[:6].copy()
-    changed[:, 1] = 0.0
-    np.testing.assert_allclose(
-        found.columns[:, 1], model.predict(rows[:6]) - model.predict(changed), atol=1e-5
+    assert found.background == "one row of zeros"
+    assert not found.values[rows[:6] == 0].any()
+    same = fitted(gm.KernelRidge(0.1, gamma=4.0, approximation="exact"), rows).explain(
+        rows[:6], X_train=np.zeros((1, 3))
     )
+    np.testing.assert_allclose(found.values, same.values, atol=1e-6)
 
 
 def test_a_precomputed_kernel_has_rows_but_no_columns() -> None:
@@ -179,7 +169,7 @@ def test_a_precomputed_kernel_has_rows_but_no_columns() -> None:
     model = fitted(gm.KernelRidge(0.1, kernel="precomputed", approximation="exact"), K)
     plain = fitted(gm.KernelRidge(0.1, gamma=4.0, approximation="exact")).explain(X[:5])
     found = model.explain(K[:5])
-    assert found.columns is None
+    assert found.values is found.base is found.errors is None
     np.testing.assert_array_equal(found.points, plain.points)
     landmarks = fitted(gm.KernelRidge(0.1, kernel="precomputed", approximation="nystrom"), K)
     with pytest.raises(gm.InputError, match="no features to measure distances"):
@@ -198,7 +188,7 @@ def test_what_has_no_rows_says_so() -> None:
     full = fitted(gm.KernelRidge(0.1, metric=gm.Metric(matrix=np.eye(3)), approximation="exact"))
     with pytest.raises(gm.InputError, match="Pass X_train, or columns=False"):
         full.explain(X[:2])
-    assert full.explain(X[:2], columns=False).columns is None
+    assert full.explain(X[:2], columns=False).values is None
     with pytest.raises(gm.InputError, match="n_points=0"):
         full.explain(X[:2], n_points=0)
     classes = fitted(CLASSIFIERS["ridge"], y=CLASSES)

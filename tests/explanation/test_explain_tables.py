@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from table_models import TRAIN, table
+from shapley_oracle import shapley_values
 
 import gramian as gm
-from gramian.explanation.columns import table_reference
 from gramian.tables import EncodedRows
-from gramian.tables.column import LevelMeans
+from gramian.tables.importance.permutation import column_places
 
 pd = pytest.importorskip("pandas")
 
@@ -44,7 +43,7 @@ def classifier(request: Any) -> Any:
 
 
 def total(found: Any) -> np.ndarray:
-    return found.base + found.shares.sum(axis=1) + found.rest + found.other
+    return found.intercept + found.shares.sum(axis=1) + found.rest + found.other
 
 
 @pytest.mark.slow
@@ -60,27 +59,36 @@ def test_shares_add_up_in_the_units_of_the_target(regressor: Any) -> None:
     assert (np.abs(every.rest) <= 1e-4 * size).all()
 
 
-def test_columns_have_the_names_of_the_frame(regressor: Any) -> None:
-    found = regressor.explain(FRAME[200:210], X_train=FRAME[:200])
-    assert found.column_names == ("area", "town", "lift", "useless")
-    changed = FRAME[200:210].assign(town="Bath")  # the most frequent
-    expected = regressor.predict(FRAME[200:210]) - regressor.predict(changed)
-    np.testing.assert_allclose(found.columns[:, 1], expected, rtol=1e-5, atol=1e-5)
-    changed = FRAME[200:210].assign(lift=False)
-    expected = regressor.predict(FRAME[200:210]) - regressor.predict(changed)
-    np.testing.assert_allclose(found.columns[:, 2], expected, rtol=1e-5, atol=1e-5)
+def encoded_players(model: Any, rows: Any) -> tuple[Any, list[Any]]:
+    """The prediction of encoded rows, and the places of each column."""
+
+    def predict(encoded: np.ndarray) -> np.ndarray:
+        values = model.model_.predict(model.scaling_.apply(encoded))
+        return model.target_.expected(np.reshape(values, (len(encoded), -1)))[:, 0]
+
+    return predict, column_places(model.columns_)
 
 
-def test_without_training_rows_a_category_is_unknown_and_a_number_the_median(regressor: Any) -> None:
-    known = FRAME[200:210].assign(area=0.25)
-    found = regressor.explain(known)
-    changed = known.assign(town="Atlantis")
-    expected = regressor.predict(known) - regressor.predict(changed)
-    np.testing.assert_allclose(found.columns[:, 1], expected, rtol=1e-5, atol=1e-5)
-    centre = regressor.columns_.columns[0].centre
-    expected = regressor.predict(known) - regressor.predict(known.assign(area=centre))
-    np.testing.assert_allclose(found.columns[:, 0], expected, rtol=1e-5, atol=1e-5)
-    assert np.abs(found.columns[:, :2]).mean() > 5 * np.abs(found.columns[:, 3]).mean()
+def test_a_column_is_one_player_whatever_it_was_encoded_to(regressor: Any) -> None:
+    known = FRAME[:3]
+    found = regressor.explain(FRAME[200:206], X_train=known)
+    assert found.names == ("area", "town", "lift", "useless")
+    predict, players = encoded_players(regressor, known)
+    rows = np.asarray(EncodedRows(regressor.columns_, FRAME[200:206]).rows(slice(0, 6)))
+    background = np.asarray(EncodedRows(regressor.columns_, known).rows(slice(0, 3)))
+    np.testing.assert_allclose(found.base + found.values.sum(axis=1), found.prediction, rtol=1e-12)
+    errors = np.zeros_like(found.values) if found.errors is None else found.errors
+    for i, row in enumerate(rows):
+        _, values = shapley_values(predict, row, background, players)
+        np.testing.assert_allclose(found.values[i], values, atol=5.0 * errors[i].max() + 1e-4)
+
+
+def test_without_training_rows_the_background_is_medians_and_no_category(regressor: Any) -> None:
+    found = regressor.explain(FRAME[200:210].assign(area=0.25))
+    assert found.background == "one row of medians, and of no known category"
+
+    assert np.ptp(found.base) < 1e-6 * abs(found.base[0])
+    assert np.abs(found.values[:, :2]).mean() > 5 * np.abs(found.values[:, 3]).mean()
 
 
 @pytest.mark.slow
@@ -111,13 +119,3 @@ def test_inspection_of_scikit_learn_takes_frames_with_categories(regressor: Any)
     assert curve["average"][0].argmax() == 1
     curve = partial_dependence(regressor, FRAME[:200].dropna(), ["area"], grid_resolution=5)
     assert (np.diff(curve["average"][0]) > 0).all()
-
-
-def test_reference_of_a_category_has_its_level_mean_where_others_have_numbers_for_many_levels():
-    columns, _, _ = table(TRAIN, "standard", means=True)
-    assert columns.means
-    assert columns.lookups
-    reference = table_reference(columns, EncodedRows(columns, TRAIN))
-    for place, each in columns.levels:
-        if isinstance(each, LevelMeans):
-            assert reference[place] == pytest.approx(reference[each.places] @ np.array(each.values))

@@ -14,19 +14,19 @@ import pytest
 #: Whoever makes a figure smaller writes the new one here. A step that makes one larger says why in its
 #: commit, and pays it back.
 MOST = {
-    "classes": 489,
-    "dataclasses": 323,
-    "files": 367,
+    "classes": 493,
+    "dataclasses": 327,
+    "files": 370,
     "files with clock": 70,
-    "files with engine": 135,
-    "files with generator": 106,
+    "files with engine": 136,
+    "files with generator": 107,
     "files with progress": 74,
-    "functions": 3_835,
+    "functions": 3_860,
     "functions of many parameters": 67,
-    "nodes": 512_907,
+    "nodes": 517_432,
     "protocols": 9,
-    "statements": 40_448,
-    "tokens": 476_201,
+    "statements": 40_767,
+    "tokens": 480_264,
 }
 #: Functions and files that a call enters, and how deep it goes. Other versions of scikit-learn and NumPy may
 #: take other ways, so that some more are let through.

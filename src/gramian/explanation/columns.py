@@ -1,91 +1,152 @@
-"""Contributions of single columns to predictions, by occlusion."""
+"""Shapley values of the columns of rows, of the function that a fitted model computes from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray, RowsLike
+from gramian._typing import Array, Float64Array, IntArray, Rows, RowsLike
 from gramian.data.cells import DATE
 from gramian.data.source import ArraySource, RowSource, row_blocks
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
-from gramian.explanation.machines import Machines
+from gramian.explanation.machines import Explained, Machine, Machines
+from gramian.explanation.separable import ProductTerm, product_terms
+from gramian.explanation.shapley import product_shares, sampled_shares
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import StoredRows
 from gramian.tables import EncodedRows, TableColumns
-from gramian.tables.column import LevelMeans
 from gramian.tables.importance.permutation import column_places
 from gramian.tables.input import checked_table
 from gramian.tables.serving import TableServer
 
 #: Numbers of the rows that are predicted at a time, and most of these rows. Chosen by hand.
 NUMBERS, MOST_ROWS = 1 << 20, 4096
+#: Rows that stand for the background, numbers of an array of factors, which stays in cache, and points at a
+#: time. Chosen by hand.
+BACKGROUND_ROWS, FACTORS, MOST_POINTS = 500, 1 << 17, 4096
 
 
-def contributions(
-    machines: Machines, X: RowsLike, X_train: RowsLike | None, outputs: IntArray, signs: Float64Array
-) -> tuple[Float64Array | None, tuple[str, ...]]:
-    """Return f(x) − f(x with a column at its reference), (n, d), and names of the columns.
+@dataclass(frozen=True)
+class ColumnValues:
+    """Shapley values (n, d) of columns, their standard errors, or None of exact ones, and the columns' names.
 
-    None, and no names, for precomputed kernels, whose rows have no columns. Of sparse rows the reference is 0
-    without ``X_train``; columns that already are at their reference cost nothing. Time O(d) predictions a
-    row, memory a block of rows and the answer.
+    ``background`` says of which rows an absent column takes its values. Precomputed kernels have no columns.
     """
-    model, table = machines.model, isinstance(machines.model, TableServer)
-    source = _encoded(model, X) if table else machines.read(X)
+
+    values: Float64Array | None = None
+    errors: Float64Array | None = None
+    names: tuple[str, ...] = ()
+    background: str = ""
+
+
+def column_values(
+    machines: Machines, X: RowsLike, X_train: RowsLike | None, explained: Explained, n_draws: int
+) -> ColumnValues:
+    """Return the Shapley values of the columns; none for precomputed kernels, whose rows have no columns.
+
+    A column that is absent has the values of the background rows, drawn apart from other columns. Exact where
+    kernels are products over the columns and the model is a linear map of their sums, else estimated from
+    ``n_draws`` draws. Memory: some arrays of a megabyte a thread and the answer.
+    """
+    model = machines.model
+    source = _encoded(model, X) if isinstance(model, TableServer) else machines.read(X)
     if isinstance(source, StoredRows):
-        return None, ()
-    if table:
-        names, places = model.columns_.column_names, column_places(model.columns_)
-        reference = table_reference(model.columns_, None if X_train is None else _encoded(model, X_train))
-    else:
-        d = source.shape[1]
-        named = getattr(model, "feature_names_in_", None)
-        names = tuple(f"feature {j}" for j in range(d)) if named is None else tuple(map(str, named))
-        places = [np.array([j]) for j in range(d)]
-        if X_train is not None:
-            reference = _mean(machines.read(X_train))
-        else:
-            thin = sp.issparse(source.rows(slice(0, 1)))
-            reference = np.zeros(d) if thin else _known_mean(machines)
+        return ColumnValues()
+    names, players = _players(machines, int(source.shape[1]))
+    background, said = _background(machines, source, X_train)
+    terms = _separated(machines)
 
-    def predict(rows: Array, numbers: IntArray) -> Float64Array:
-        scaled = ArraySource(np.asarray(model.scaling_.apply(rows)) if table else rows)
-        found = machines.predictions(machines.values(scaled)[0])
-        return signs[numbers] * found[np.arange(len(rows)), outputs[numbers]]
-
-    out = np.zeros((int(source.shape[0]), len(places)))
+    values, errors = (np.zeros((int(source.shape[0]), len(players))) for _ in range(2))
     step = int(np.clip(NUMBERS // max(1, int(source.shape[1])), 1, MOST_ROWS))
-    for where, rows in row_blocks(source, step):
-        own = dense(rows)
-        own = own if own.dtype.kind == "f" else own.astype(np.float64)
-        out[where] = _occluded(own, where.start, places, reference.astype(own.dtype), step, predict)
-    return out, names
+    for where, block in row_blocks(source, step):
+        rows = dense(block, np.float64)
+        # A column that is equal in all rows of the block and the background is worth nothing.
+        used = [
+            p
+            for p, places in enumerate(players)
+            if any((part[:, places] != background[0, places]).any() for part in (rows, background))
+        ]
+        own, at = [players[p] for p in used], (where.start + np.arange(len(rows))[:, None], used)
+        if not used:
+            continue
+        part = explained.rows(where)
+        if terms:
+            values[at] = _exact(machines, terms, rows, background, own, part)
+            continue
+
+        def predict(changed: Array, numbers: IntArray, part: Explained = part) -> Float64Array:
+            found = machines.predictions(machines.values(_scaled(machines, changed))[0])
+            return part.signs[numbers] * found[np.arange(len(changed)), part.outputs[numbers]]
+
+        values[at], errors[at] = sampled_shares(predict, rows, background, own, n_draws, step)
+    return ColumnValues(values, None if terms else errors, names, said)
 
 
-def _occluded(
-    rows: Array,
-    first: int,
-    places: list[IntArray],
-    reference: Array,
-    step: int,
-    predict: Callable[[Array, IntArray], Float64Array],
+def _exact(
+    machines: Machines,
+    terms: Sequence[tuple[ProductTerm, ...]],
+    rows: Float64Array,
+    background: Float64Array,
+    players: list[IntArray],
+    explained: Explained,
 ) -> Float64Array:
-    """Return the contributions in a block of rows, which begins with the row ``first``."""
-    out = np.zeros((len(rows), len(places)))
-    changed = [(rows[:, own] != reference[own]).any(axis=1) for own in places]
-    i, j = np.nonzero(np.column_stack(changed)) if places else (np.zeros(0, np.intp),) * 2
-    whole = predict(rows, first + np.arange(len(rows))) if len(i) else np.zeros(len(rows))
-    for part in row_slices(len(i), step):
-        copies = rows[i[part]]
-        for k, column in enumerate(j[part]):
-            copies[k, places[column]] = reference[places[column]]
-        out[i[part], j[part]] = whole[i[part]] - predict(copies, first + i[part])
+    """Return the values (n, players) of the players' places, summed over machines, points and terms."""
+    out = np.zeros((len(rows), len(players)))
+    rest = np.setdiff1d(np.arange(rows.shape[1]), np.concatenate(players))
+    source = _scaled(machines, rows)
+    for each, own_terms in zip(machines.machines, terms, strict=True):
+        X, B = (_mapped(each, _scaled(machines, part)) for part in (rows, background))
+        Z = np.concatenate([dense(points, np.float64) for points in each.predictor.landmarks])
+        for group in each.terms(source, slice(0, len(rows))):
+            weights = machines.coefficients(each, group, explained.rows(group.rows))
+            for points in row_slices(len(group.points), MOST_POINTS):
+                near = Z[group.points[points]]
+                height = max(1, FACTORS // (len(players) * len(near)))
+                for term in own_terms:
+                    absent = np.stack([term.factors(B, near, places).mean(axis=0) for places in players])
+
+                    def work(
+                        part: slice,
+                        X: Float64Array = X[group.rows],
+                        c: Float64Array = term.scale * weights[:, points],
+                        near: Float64Array = near,
+                        term: ProductTerm = term,
+                        absent: Float64Array = absent[:, None],
+                    ) -> Float64Array:
+                        present = np.stack([term.factors(X[part], near, places) for places in players])
+                        return product_shares(present, absent, c[part] * term.factors(X[part], near, rest))
+
+                    parts = each.engine.map(work, row_slices(len(group.rows), height))
+                    out[group.rows] += np.concatenate(parts)
     return out
+
+
+def _separated(machines: Machines) -> list[tuple[ProductTerm, ...]]:
+    """Return the product terms of each machine's kernel; empty if the model has no exact values."""
+    found = list[tuple[ProductTerm, ...]]()
+    for each in machines.machines:
+        metric = each.input.metric
+        if metric is not None and metric.scales is None:
+            return []
+        width = int(each.predictor.landmarks[0].shape[1])
+        found.append(product_terms(each.predictor.kernel, width))
+    return found if machines.straight and all(found) else []
+
+
+def _scaled(machines: Machines, rows: Array) -> RowSource:
+    """Return rows with the players' places, as the machines take them."""
+    table = isinstance(machines.model, TableServer)
+    return ArraySource(np.asarray(machines.model.scaling_.apply(rows)) if table else rows)
+
+
+def _mapped(machine: Machine, source: RowSource) -> Float64Array:
+    """Return the rows of a source as the kernel of a machine takes them."""
+    return dense(machine.input.over(source).rows(slice(0, int(source.shape[0]))), np.float64)
 
 
 def _encoded(model: TableServer, X: RowsLike) -> RowSource:
@@ -93,55 +154,63 @@ def _encoded(model: TableServer, X: RowsLike) -> RowSource:
     return EncodedRows(model.columns_, checked_table(model, X, reset=False))
 
 
-def table_reference(columns: TableColumns, known: RowSource | None) -> Float64Array:
-    """Return the encoded reference: medians and no category, or means and most frequent categories."""
+def _players(machines: Machines, d: int) -> tuple[tuple[str, ...], list[IntArray]]:
+    """Return the names of the columns, and the places of each among the numbers of a row."""
+    model = machines.model
+    if isinstance(model, TableServer):
+        return model.columns_.column_names, column_places(model.columns_)
+    named = getattr(model, "feature_names_in_", None)
+    names = tuple(f"feature {j}" for j in range(d)) if named is None else tuple(map(str, named))
+    return names, [np.array([j]) for j in range(d)]
+
+
+def _background(machines: Machines, source: RowSource, X_train: RowsLike | None) -> tuple[Float64Array, str]:
+    """Return the rows from which absent columns take their values, and what they are."""
+    table = isinstance(machines.model, TableServer)
+    if X_train is not None:
+        known = _encoded(machines.model, X_train) if table else machines.read(X_train)
+        n = int(known.shape[0])
+        if n == 0:
+            raise InputError("X_train has no rows; absent columns take their values from at least one.")
+        chosen = np.sort(np.random.default_rng(0).permutation(n)[:BACKGROUND_ROWS])
+        return dense(
+            known.take(chosen), np.float64
+        ), f"{len(chosen):,} row{'s' if len(chosen) != 1 else ''} of X_train"
+    if table:
+        reference = table_reference(machines.model.columns_)
+        return reference[None, :], "one row of medians, and of no known category"
+    if sp.issparse(source.rows(slice(0, 1))):
+        return np.zeros((1, int(source.shape[1]))), "one row of zeros"
+    return _known_rows(machines)
+
+
+def table_reference(columns: TableColumns) -> Float64Array:
+    """Return an encoded row of medians and no category."""
     reference = np.zeros(columns.width)
-    if known is None:
-        # Dates count from their median, which is 0; all places of a group without a category are 0.
-        for column, own in zip(columns.columns, column_places(columns), strict=True):
-            if len(own) and column.varies and column.kind != DATE:
-                reference[own[0]] = column.centre
-        return reference
-    reference = _mean(known)
-    for group in columns.groups:
-        places = np.array(group, np.intp)
-        likeliest = places[reference[places].argmax()]
-        reference[places] = 0.0
-        reference[likeliest] = 1.0
-    for place in columns.two_valued:
-        low, high = (ends[place] for ends in columns.ranges)
-        reference[place] = high if reference[place] > 0.5 * (low + high) else low
-    for place, each in columns.levels:
-        if isinstance(each, LevelMeans):
-            each.write(reference[None, :], place)
+    # Dates count from their median, which is 0; all places of a group without a category are 0.
+    for column, own in zip(columns.columns, column_places(columns), strict=True):
+        if len(own) and column.varies and column.kind != DATE:
+            reference[own[0]] = column.centre
     return reference
 
 
-def _known_mean(machines: Machines) -> Float64Array:
-    """Return the mean row that the model knows, in the units of X."""
+def _known_rows(machines: Machines) -> tuple[Float64Array, str]:
+    """Return some of the rows that the first machine keeps, in the units of X."""
     machine = machines.machines[0]
     scaler, metric, predictor = machine.input.scaler, machine.input.metric, machine.predictor
-    if scaler is not None:
-        return scaler.mean
     if metric is not None and metric.scales is None:
         raise InputError(
-            "a full metric mixes the columns, so the model does not know their means, from which "
-            "contributions are measured. Pass X_train, or columns=False."
+            "a full metric mixes the columns, so the model does not know rows from which an absent column "
+            "could take its values. Pass X_train, or columns=False."
         )
-    if isinstance(predictor, ExactPredictor):
-        mean = _mean(ArraySource(predictor.rows))
-    else:
-        held = [_mean(ArraySource(Z)) * Z.shape[0] for Z in predictor.landmarks if Z.shape[0]]
-        mean = np.asarray(sum(held)) / sum(Z.shape[0] for Z in predictor.landmarks)
-    if metric is None:
-        return mean
-    assert metric.scales is not None
-    # A column of scale 0 counts for nothing, whatever its reference.
-    return np.divide(mean, metric.scales, out=np.zeros_like(mean), where=metric.scales > 0)
-
-
-def _mean(source: RowSource) -> Float64Array:
-    total = np.zeros(int(source.shape[1]))
-    for _, rows in row_blocks(source, MOST_ROWS):
-        total += np.asarray(rows.sum(axis=0, dtype=np.float64)).ravel()
-    return total / source.shape[0]
+    n = predictor.n_points
+    chosen = np.sort(np.random.default_rng(0).permutation(n)[:BACKGROUND_ROWS])
+    kept: list[Rows] = [predictor.point(int(j)) for j in chosen]
+    rows = np.concatenate([dense(row, np.float64) for row in kept])
+    if metric is not None:
+        # A column of scale 0 counts for nothing, whatever its value.
+        rows = np.divide(rows, metric.scales, out=np.zeros_like(rows), where=metric.scales > 0)
+    if scaler is not None:
+        rows = rows * scaler.scale + scaler.mean
+    what = "training rows" if isinstance(predictor, ExactPredictor) else "landmarks"
+    return rows, f"{len(rows):,} of the model's {n:,} {what}"

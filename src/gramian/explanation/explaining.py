@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from gramian._checks import flag, one_of, whole_number
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray, RowsLike
+from gramian._typing import Array, IntArray, RowsLike
+from gramian.data.formats.frames import frame_kind
 from gramian.data.source import RowSource, row_blocks
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
-from gramian.explanation.columns import contributions
-from gramian.explanation.machines import Machines, explained_outputs, machines_of
+from gramian.explanation.columns import ColumnValues, column_values
+from gramian.explanation.machines import Explained, Machines, explained_outputs, machines_of
+from gramian.explanation.shapley import LEAST_ESTIMATES, STRATA
 from gramian.explanation.value import LANDMARKS, ROWS, Explanation, largest
 from gramian.kernels.columns import dense
 from gramian.kernels.input_gradient import squared_distances
@@ -34,21 +38,30 @@ def explain(
     output: object = None,
     X_train: RowsLike | None = None,
     columns: bool = True,
+    n_draws: int = 32,
 ) -> Explanation:
-    r"""Return which training rows or landmarks, and which columns, the predictions for rows X come from.
+    r"""Return what each column adds to the predictions for rows X, and the rows most like them.
 
-    A kernel machine predicts f(x) = b + Σ_j k(x, z_j) c_j; the share of z_j is k(x, z_j) c_j. In an exact
-    model z_j are the training rows, in a compressed one the landmarks on the row's path: centres of clusters
-    or rows picked from them, as the kernel takes them (scaled, and mapped by the metric). In a mean of models
-    the shares of a training row are added up. Where a map h turns the sum into the prediction (a transformed
-    target, calibrated log odds), shares are multiplied by its secant (h(f) − h(b))/(f − b), so that they
-    still add up to the prediction.
+    **Columns.** The value φ_p of the column p is its Shapley value: its mean contribution to the prediction,
+    over all orders in which the columns can take their values of the row x in place of unknown ones. With
+    v(S) the mean prediction if the columns in S have the values of x and each other column those of the
+    background rows, drawn apart from the others,
 
-    The contribution of a column is f(x) − f(x with that column at its reference). References are, of
-    ``X_train``, means of numbers and most frequent categories. Without it they are, of a table, medians and
-    "no known category"; else the mean of the training rows that the model knows (its scaler's, its rows', or
-    that of its landmarks). This is occlusion: columns that act together each count their joint effect, so
-    contributions need not add up, and a row with a single column replaced may be one that never occurs.
+        φ_p = Σ over S without p of |S|! (d − |S| − 1)!/d! · (v(S with p) − v(S)),
+
+    so prediction = base + Σ_p φ_p with base = v(no column). The values are exact where the kernel is a
+    product over the columns (Gaussian, Laplacian, powered exponential with p = q; sums and products of
+    these; scaled columns and diagonal metrics) and the prediction is a linear map of its sums: values of a
+    regression, decision values, means of a process, multi-resolution kernels with the row's blocks held
+    fixed. Of other models, boosting and transformed targets among them, they are estimated from drawn orders,
+    with standard errors. A column of a table is one column, whatever it was encoded to.
+
+    **Rows.** A kernel machine predicts f(x) = b + Σ_j k(x, z_j) c_j; the share of z_j is k(x, z_j) c_j. In an
+    exact model z_j are the training rows, in a compressed one the landmarks on the row's path: centres of
+    clusters or rows picked from them, as the kernel takes them (scaled, and mapped by the metric). In a mean
+    of models the shares of a training row are added up. Where a map h turns the sum into the prediction (a
+    transformed target, calibrated log odds), shares are multiplied by its secant (h(f) − h(b))/(f − b), so
+    that they still add up to the prediction.
 
     Parameters
     ----------
@@ -61,16 +74,22 @@ def explain(
         show where the model bends, and similar rows tell more about the prediction.
     output : of several targets the number of the one to explain; of classes a label, by default the predicted
         one. A classifier is explained in its decision values, one of tables in its log odds.
-    X_train : training rows, or rows like them: each landmark is matched with the nearest of them, and columns
-        take their references from them
-    columns : False leaves out the contributions of the columns, which take d predictions for each row
+    X_train : training rows, or rows like them: 500 of them are the background, and each landmark is matched
+        with the nearest. Without it the background is 500 rows that the model keeps; of a table, whose models
+        keep none that can be read, one row of medians without known categories; of sparse rows zeros.
+    columns : False leaves out the values of the columns
+    n_draws : draws of an estimate, at least 16; its standard error falls with the root of their number
 
     Returns
     -------
     Explanation
 
-    Time O(m d) a row for its m points, d times that for the columns; memory the answer and blocks of some
-    10 MB, never n × n. With ``X_train`` also O(n_train · d) for each landmark that is named.
+    Time O(m d) a row for its m points. Exact values: O(m d²) a row, and O(500 m d) once. Estimates: 2 d
+    predictions a draw. Memory the answer and blocks of some 10 MB, never n × n. With ``X_train`` also
+    O(n_train · d) for each landmark that is named.
+
+    It fails to say what the world does: a column that the model does not use gets 0, however much depends on
+    it, and correlated columns are drawn apart, so that the model is asked about rows that may never occur.
 
     Raises
     ------
@@ -78,7 +97,8 @@ def explain(
         For a model that is no sum over rows (random features, fast models, pairs of classes), or unusable
         rows or parameters. NotFittedError before a fit.
 
-    Source: Yeh, Kim, Yen and Ravikumar 2018 (representer points); Zeiler and Fergus 2014 (occlusion).
+    Source: Shapley 1953; Owen 1972 and Mohammadi, Chau and Muandet 2025 (exact values); Yeh, Kim, Yen and
+    Ravikumar 2018 (shares of rows).
 
     Examples
     --------
@@ -86,68 +106,80 @@ def explain(
     >>> X = np.random.default_rng(0).random((200, 2))
     >>> m = gm.KernelRidge(0.1, gamma=5.0, approximation="exact").fit(X, 3.0 * X[:, 0])
     >>> found = m.explain(X[:2], n_points=3)
-    >>> found.kind, found.points.shape
-    ('training rows', (2, 3))
-    >>> total = found.base + found.shares.sum(axis=1) + found.rest
-    >>> bool(np.allclose(total, m.predict(X[:2])))
+    >>> bool(np.allclose(found.base + found.values.sum(axis=1), m.predict(X[:2])))
     True
-    >>> bool(abs(found.columns[0, 0]) > abs(found.columns[0, 1]))
-    True
+    >>> bool(abs(found.values[0, 0]) > 10 * abs(found.values[0, 1])), found.errors
+    (True, None)
+    >>> total = found.intercept + found.shares.sum(axis=1) + found.rest
+    >>> found.points.shape, bool(np.allclose(total, m.predict(X[:2])))
+    ((2, 3), True)
     """
     one_of("by", by, BYS)
     count, with_columns = whole_number("n_points", n_points, 1), flag("columns", columns)
+    n_draws = whole_number("n_draws", n_draws, STRATA * LEAST_ESTIMATES)
     machines = machines_of(model)
     source = machines.read(X)
-    values, boosted = machines.values(source)
-    if not np.isfinite(values).all():
+    sums, boosted = machines.values(source)
+    if not np.isfinite(sums).all():
         raise InputError("predictions of X overflow, so there is nothing to explain. Scale the columns.")
-    predictions = machines.predictions(values)
+    predictions = machines.predictions(sums)
     outputs, signs, labels = explained_outputs(model, predictions, output)
     n = len(outputs)
-    base, factors, other = np.zeros(n), np.zeros(values.shape[:2]), np.zeros(n)
+    base, factors, other = np.zeros(n), np.zeros(sums.shape[:2]), np.zeros(n)
     for o in np.unique(outputs):
         own = outputs == o
-        base[own], factors[own], other[own] = machines.factors(int(o), values[own], boosted[own])
+        base[own], factors[own], other[own] = machines.factors(int(o), sums[own], boosted[own])
     factors *= signs[:, None]
     base, other = signs * base, signs * other
-    kind, (points, similarities, weights, shares) = _largest_shares(
-        machines, source, count, by, outputs, factors
-    )
-    explained = signs * predictions[np.arange(n), outputs]
-    chosen = explained_columns = None
-    names: tuple[str, ...] = ()
+    explained = Explained(outputs, signs, factors)
+    kind, (points, similarities, weights, shares) = _largest_shares(machines, source, count, by, explained)
+    prediction, nearest = signs * predictions[np.arange(n), outputs], None
     if X_train is not None and kind == LANDMARKS:
-        chosen = nearest_rows(machines, points, machines.read(X_train))
-    if with_columns:
-        explained_columns, names = contributions(machines, X, X_train, outputs, signs)
+        nearest = nearest_rows(machines, points, machines.read(X_train))
+    found = column_values(machines, X, X_train, explained, n_draws) if with_columns else ColumnValues()
     return Explanation(
-        explained,
+        prediction,
+        found.values,
+        found.errors,
+        None if found.values is None else prediction - found.values.sum(axis=1),
+        found.names,
+        found.background,
+        _cells(X, n),
         base,
         kind,
         points,
         similarities,
         weights,
         shares,
-        explained - base - other - shares.sum(axis=1),
+        prediction - base - other - shares.sum(axis=1),
         other,
-        chosen,
-        explained_columns,
-        names,
+        nearest,
         outputs,
         machines.unit,
         labels,
     )
 
 
+def _cells(X: RowsLike, n: int) -> Array | None:
+    """Return a copy of the rows of an array or a frame (n, d), as they were given; None of other rows."""
+    if isinstance(X, list | tuple):
+        X = np.asarray(X)
+    rows: Any = X if isinstance(X, np.ndarray) or frame_kind(X) is not None else None
+    if hasattr(rows, "to_pandas") and not hasattr(rows, "to_numpy"):
+        rows = rows.to_pandas()
+    cells = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+    return np.array(cells) if isinstance(cells, np.ndarray) and cells.ndim == 2 and len(cells) == n else None
+
+
 def _largest_shares(
-    machines: Machines, source: RowSource, count: int, by: str, outputs: IntArray, factors: Float64Array
+    machines: Machines, source: RowSource, count: int, by: str, explained: Explained
 ) -> tuple[str, tuple[Array, ...]]:
     """Return what points are, and the numbers, similarities, weights and shares (n, k) of the largest."""
     sizes = [each.predictor.n_points for each in machines.machines]
     exact = all(isinstance(each.predictor, ExactPredictor) for each in machines.machines)
     # Exact members of a mean share their training rows.
     together = exact and len(set(sizes)) == 1
-    n, width, mass = len(outputs), len(machines.maps), sum(each.weight for each in machines.machines)
+    n, mass = len(explained.outputs), sum(each.weight for each in machines.machines)
     k = min(count, sizes[0] if together else sum(sizes))
     height = int(np.clip(BLOCK_NUMBERS // max(1, sizes[0]), 1, BLOCK_ROWS)) if together else BLOCK_ROWS
     found = _zeros((n, k))
@@ -157,11 +189,8 @@ def _largest_shares(
             kept[0][:] = np.arange(sizes[0])
         for j, each in enumerate(machines.machines):
             for terms in each.terms(source, where):
-                weights, rows = np.asarray(terms.weights, np.float64).T, where.start + terms.rows
-                c = np.zeros((len(rows), weights.shape[1]))
-                for g in range(len(weights) // width):
-                    c += factors[rows, g, None] * weights[g * width + outputs[rows]]
-                c *= each.weight
+                rows = where.start + terms.rows
+                c = machines.coefficients(each, terms, explained.rows(rows))
                 shares = terms.values * c
                 if together:
                     for out, more in zip(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array, Float64Array, RowsLike
+from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.predictor import KernelTerms, Predictor
 from gramian.data.source import RowSource
@@ -28,11 +27,40 @@ from gramian.kernels.precomputed import bound
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import Boosted, RidgeMean, members_of
 from gramian.tables.serving import TableServer, encoded_rows
+from gramian.tables.target import NONE, OutputMap
 
 #: A map of numbers, elementwise.
 Map = Callable[[Float64Array], Float64Array]
 #: Relative size of a difference below which a secant is taken as a slope, and the step of that slope.
 NEAR, STEP = 1e-9, 1e-6
+
+
+@dataclass(frozen=True)
+class Affine:
+    """The map v ↦ slope · v + offset, through which sums keep their parts."""
+
+    slope: float = 1.0
+    offset: float = 0.0
+
+    def __call__(self, v: Float64Array) -> Float64Array:
+        """Return the mapped numbers."""
+        return v * self.slope + self.offset
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What is explained of each row: the number of an output, its sign, and by what the groups count.
+
+    outputs, signs : (n,); factors : (n, groups), with the sign.
+    """
+
+    outputs: IntArray
+    signs: Float64Array
+    factors: Float64Array
+
+    def rows(self, where: slice | IntArray) -> Explained:
+        """Return this for some of the rows."""
+        return Explained(self.outputs[where], self.signs[where], self.factors[where])
 
 
 @dataclass(frozen=True)
@@ -90,6 +118,19 @@ class Machines:
         values[:, -1] += boosted
         return values, boosted
 
+    @property
+    def straight(self) -> bool:
+        """Whether the prediction is a linear map of the machines' sums alone."""
+        return self.boosted is None and all(isinstance(one, Affine) for maps in self.maps for one in maps)
+
+    def coefficients(self, machine: Machine, terms: KernelTerms, explained: Explained) -> Float64Array:
+        """Return c_j for each row of the terms, (rows, points), in the unit of the prediction."""
+        weights, width = np.asarray(terms.weights, np.float64).T, len(self.maps)
+        found = np.zeros((len(terms.rows), weights.shape[1]))
+        for g in range(len(weights) // width):
+            found += explained.factors[:, g, None] * weights[g * width + explained.outputs]
+        return machine.weight * found
+
     def _grouped(self, total: Float64Array) -> Float64Array:
         """Return sums of the machines (n, columns) as groups (n, groups, outputs)."""
         values = np.zeros((len(total), len(self.maps[0]) * len(self.maps)))
@@ -125,6 +166,8 @@ def secant(one: Map, start: Float64Array, end: Float64Array) -> Float64Array:
     >>> secant(np.square, np.array([0.0, 2.0]), np.array([3.0, 2.0])).round(6)
     array([3., 4.])
     """
+    if isinstance(one, Affine):
+        return np.full(len(start), one.slope)
     unit = np.maximum(np.maximum(np.abs(start), np.abs(end)), 1.0)
     equal = np.abs(end - start) <= NEAR * unit
     low = np.where(equal, start - STEP * unit, start)
@@ -143,13 +186,13 @@ def machines_of(model: BaseEstimator) -> Machines:
         _check(predictor, model)
         one = Machine(1.0, predictor, Input.of(model), np.zeros(predictor.n_outputs), Engine(model.n_jobs))
         moments = zip(np.asarray(model.y_std_), np.asarray(model.y_mean_), strict=True)
-        maps = tuple((partial(_scaled, spread, mean),) for spread, mean in moments)
+        maps = tuple((Affine(spread, mean),) for spread, mean in moments)
         return Machines(model, (one,), maps, "of the target")
     if isinstance(model, KernelEstimator):
         check_is_fitted(model)
         one = _machine(1.0, model)
         unit = "decision value" if hasattr(model, "classes_") else "of the target"
-        return Machines(model, (one,), ((_same,),) * one.predictor.n_outputs, unit)
+        return Machines(model, (one,), ((Affine(),),) * one.predictor.n_outputs, unit)
     raise InputError(
         f"model has type {type(model).__name__}; expected a fitted kernel model of gramian, such as "
         "gm.KernelRidge().fit(X, y)."
@@ -188,7 +231,7 @@ def _of_table(model: BaseEstimator) -> Machines:
     share = float(inner.share_) if boosted is not None and isinstance(model, TabularRegressor) else 0.0
     machines = tuple(_machine((1.0 - share) * weight, each) for weight, each in members_of(inner))
     if isinstance(model, TabularRegressor):
-        back = tuple((output.expected,) for output in model.target_.outputs)
+        back = tuple((_straightened(output),) for output in model.target_.outputs)
         return Machines(model, machines, back, "of the target", boosted, share)
     n_outputs = 1 if len(model.classes_) == 2 else len(model.classes_)
     calibration: Calibration = model.calibration_
@@ -197,21 +240,21 @@ def _of_table(model: BaseEstimator) -> Machines:
     def log_odds(v: Float64Array) -> Float64Array:
         return plain.log_odds(np.repeat(v[:, None], n_outputs, axis=1))[:, 0]
 
-    def times(g: Float64Array) -> Float64Array:
-        return calibration.logistic * g
-
-    maps: tuple[Map, ...] = (log_odds, times)[: machines[0].predictor.n_outputs // n_outputs]
+    linear = Affine(calibration.slope) if calibration.bend == 0.0 else log_odds
+    maps: tuple[Map, ...] = (linear, Affine(calibration.logistic))[
+        : machines[0].predictor.n_outputs // n_outputs
+    ]
     if boosted is not None:
-        maps = (*maps, _same)
+        maps = (*maps, Affine())
     return Machines(model, machines, (maps,) * n_outputs, "log odds", boosted, calibration.boosting)
 
 
-def _same(v: Float64Array) -> Float64Array:
-    return v
-
-
-def _scaled(spread: float, mean: float, v: Float64Array) -> Float64Array:
-    return v * spread + mean
+def _straightened(output: OutputMap) -> Map:
+    """Return the map of predictions to means of the target, as a linear one where it is one."""
+    if output.how != NONE:
+        return output.expected
+    start, end = output.expected(np.array([0.0, 1.0])).tolist()
+    return Affine(end - start, start)
 
 
 def explained_outputs(

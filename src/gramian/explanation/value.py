@@ -1,14 +1,15 @@
-"""Explanation of predictions as a frozen value: shares of rows and contributions of columns."""
+"""Explanation of predictions as a frozen value: what columns and rows add to them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, MissingPackageError
 from gramian.summary import Grid, Shown, Summary, short
 
 #: What the points of a sum are: rows of the training set, or points that stand for many of them.
@@ -19,16 +20,21 @@ MOST_PREDICTIONS, MOST_LISTED = 3, 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Shown):
-    r"""Shares of rows and contributions of columns in n predictions, made by ``model.explain(X)``.
+    r"""What columns and rows add to n predictions, made by ``model.explain(X)``.
 
-    A kernel machine predicts f(x) = base + Σ_j k(x, z_j) c_j. The share of the point z_j is k(x, z_j) c_j, so
-
-        prediction = base + shares.sum(axis=1) + rest + other.
+        prediction = base + values.sum(axis=1) = intercept + shares.sum(axis=1) + rest + other.
 
     Attributes
     ----------
     prediction : (n,), the explained number of each row, in the unit that ``unit`` names.
-    base : (n,), the prediction without any share: the intercept.
+    values : (n, d) or None, the Shapley value of each column, in the unit of the prediction.
+    errors : (n, d) or None, the standard errors of estimated values; None if the values are exact.
+    base : (n,) or None, the mean prediction if no column is known: the same for all rows of a model without
+        blocks, up to rounding.
+    names : (d,) names of the columns.
+    background : of which rows a column takes its values if it is not known.
+    data : (n, d) or None, what the explained rows have in each column, where they were an array or a frame.
+    intercept : (n,), the prediction without any share.
     kind : "training rows", or "landmarks", which stand for many training rows: centres of clusters, or rows
         that were picked from them.
     points : (n, k) numbers of the points with the largest shares (or similarities), the largest first: row
@@ -39,8 +45,6 @@ class Explanation(Shown):
     rest : (n,), sum of the shares of all other points.
     other : (n,), what a part of the model adds that is no kernel machine (boosting in a mean); mostly 0.
     nearest : (n, k) or None, for landmarks: the number of the row of ``X_train`` that is nearest to each.
-    columns : (n, d) or None, f(x) − f(x with this column at its reference), in the unit of the prediction.
-    column_names : (d,) names of the columns.
     outputs : (n,) number of the explained output or class of each row.
     unit : what the numbers are.
 
@@ -48,7 +52,13 @@ class Explanation(Shown):
     """
 
     prediction: Float64Array
-    base: Float64Array
+    values: Float64Array | None
+    errors: Float64Array | None
+    base: Float64Array | None
+    names: tuple[str, ...]
+    background: str
+    data: Array | None
+    intercept: Float64Array
     kind: str
     points: IntArray
     similarities: Float64Array
@@ -57,8 +67,6 @@ class Explanation(Shown):
     rest: Float64Array
     other: Float64Array
     nearest: IntArray | None
-    columns: Float64Array | None
-    column_names: tuple[str, ...]
     outputs: IntArray
     unit: str
     labels: tuple[str, ...] = ()  #: names of the explained outputs, if they have names
@@ -95,13 +103,36 @@ class Explanation(Shown):
         near = "" if self.nearest is None else f", near row {int(self.nearest[row, place]):,}"
         return f"landmark {number:,}{near}"
 
+    def largest_columns(self, row: int, count: int = MOST_LISTED) -> IntArray:
+        """Return the numbers of the columns with the largest values of a row, the largest first."""
+        assert self.values is not None
+        return np.argsort(-np.abs(self.values[row]), kind="stable")[:count]
+
+    def to_shap(self) -> Any:
+        """Return the values as a ``shap.Explanation``, for the plots of shap; it must be installed.
+
+        Raises ``InputError`` if there are no values of columns, ``MissingPackageError`` without shap.
+        """
+        if self.values is None:
+            raise InputError("there are no values of columns to hand over; explain with columns=True.")
+        try:
+            import shap
+        except ImportError:
+            raise MissingPackageError(
+                "to_shap makes an object of shap, which is not installed. Run: pip install shap"
+            ) from None
+        return shap.Explanation(self.values, self.base, self.data, feature_names=list(self.names))
+
     def summary(self) -> Summary:
-        """Return the first three predictions, each with its points and its columns, as tables."""
+        """Return the first three predictions, each with its columns and its points, as tables."""
         facts = [
             ("explained", f"{len(self):,} prediction{'s' if len(self) != 1 else ''}"),
             ("unit", self.unit),
-            ("points", self.kind),
         ]
+        if self.values is not None:
+            how = "exact" if self.errors is None else "estimated, with standard errors"
+            facts += [("columns", f"Shapley values, {how}"), ("background", self.background)]
+        facts.append(("points", self.kind))
         if self.nearest is None and self.kind == LANDMARKS:
             facts.append(("landmarks", "stand for many training rows; pass X_train to see the nearest"))
         grids = [grid for i in range(min(len(self), MOST_PREDICTIONS)) for grid in self._grids(i)]
@@ -109,10 +140,21 @@ class Explanation(Shown):
         note = f"{more:,} further predictions: see explanation[i].summary()." if more > 0 else ""
         return Summary("Explanation", tuple(facts), tuple(grids), (), note)
 
-    def _grids(self, row: int) -> list[Grid]:
-        value = f"{self.prediction[row]:.4g}"
+    def _grids(self, row: int) -> Iterator[Grid]:
         label = f" for {short(self.labels[row], 40)}" if self.labels else ""
-        rows = [
+        title = f"Prediction {row}: {self.prediction[row]:.4g}{label}"
+        if self.values is not None and self.base is not None:
+            order = self.largest_columns(row)
+            parts = [(short(self.names[j], 60), f"{self.values[row, j]:+.4g}", j) for j in order]
+            rows = [(name, value, self._error(row, j)) for name, value, j in parts]
+            if len(order) < len(self.names):
+                rest = self.values[row].sum() - self.values[row, order].sum()
+                rows.append(("all other columns", f"{rest:+.4g}", ""))
+            rows.append(("base", f"{self.base[row]:+.4g}", ""))
+            width = 2 if self.errors is None else 3
+            heads = ("column", "value", "error")[:width]
+            yield Grid(f"{title}, by columns", heads, tuple(each[:width] for each in rows))
+        lines = [
             (
                 self.point_name(row, j),
                 f"{self.similarities[row, j]:.3g}",
@@ -122,20 +164,14 @@ class Explanation(Shown):
             for j in range(min(MOST_LISTED, self.points.shape[1]))
         ]
         rest = self.rest[row] + self.shares[row, MOST_LISTED:].sum()
-        rows.append((f"all other {self.kind}", "", "", f"{rest:+.4g}"))
-        rows.append(("base", "", "", f"{self.base[row]:+.4g}"))
+        lines.append((f"all other {self.kind}", "", "", f"{rest:+.4g}"))
+        lines.append(("intercept", "", "", f"{self.intercept[row]:+.4g}"))
         if self.other[row]:
-            rows.append(("boosting", "", "", f"{self.other[row]:+.4g}"))
-        found = [
-            Grid(f"Prediction {row}: {value}{label}", ("point", "similarity", "weight", "share"), tuple(rows))
-        ]
-        if self.columns is not None and self.columns.shape[1]:
-            own = self.columns[row]
-            order = np.argsort(-np.abs(own), kind="stable")[:MOST_LISTED]
-            parts = tuple((short(self.column_names[j], 60), f"{own[j]:+.4g}") for j in order)
-            note = "Each is the change if this column alone is set to its reference; they need not add up."
-            found.append(Grid(f"Columns of prediction {row}", ("column", "contribution"), parts, note))
-        return found
+            lines.append(("boosting", "", "", f"{self.other[row]:+.4g}"))
+        yield Grid(f"{title}, by {self.kind}", ("point", "similarity", "weight", "share"), tuple(lines))
+
+    def _error(self, row: int, column: int) -> str:
+        return "" if self.errors is None else f"± {self.errors[row, column]:.2g}"
 
 
 def largest(shares: Array, count: int) -> IntArray:

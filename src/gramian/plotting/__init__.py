@@ -6,8 +6,9 @@ and its axes. matplotlib is imported at the first drawing: ``pip install 'gramia
 """
 
 from gramian.plotting.alpha_path import AlphaPathDisplay
-from gramian.plotting.bars import ExplanationDisplay, ImportanceDisplay
+from gramian.plotting.bars import ImportanceDisplay
 from gramian.plotting.error_memory import ErrorMemoryDisplay
+from gramian.plotting.explanation import ExplanationDisplay
 from gramian.plotting.frontier import FrontierDisplay
 from gramian.plotting.gram import GramDisplay
 from gramian.plotting.learning import LearningDisplay

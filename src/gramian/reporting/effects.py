@@ -28,8 +28,9 @@ from gramian.tables.input import checked_table
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.serving import TableServer
 
-#: Rows whose contributions rank the columns of a model without importances, and most columns. By hand.
-RANKED_ROWS, MOST_RANKED = 40, 60
+#: Rows whose Shapley values rank the columns of a model without importances, the draws of an estimate, and
+#: most columns. By hand.
+RANKED_ROWS, RANKING_DRAWS, MOST_RANKED = 40, 16, 60
 #: Points of a curve, most categories and most curves that are drawn, and columns that are shown. By hand.
 POINTS, MOST_CATEGORIES, MOST_CURVES, MOST_COLUMNS = 12, 10, 5, 6
 #: Segments of a numeric column, and fewest rows of a segment. Chosen by hand.
@@ -95,13 +96,12 @@ def rows_to_inspect(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Ins
         columns = [InspectedColumn(name, rows[:, j], np.array([j])) for j, name in enumerate(names)]
         importances = getattr(model, "feature_importances_", None)
         if importances is None:
-            # The mean absolute contribution of each column, or else the order of the columns.
+            # The mean absolute value of each column, or else the order of the columns.
             importances = np.arange(d, 0, -1.0)
-            found = (
-                explained(model, rows[:RANKED_ROWS], n_points=1, X_train=rows) if d <= MOST_RANKED else None
-            )
-            if found is not None and found.columns is not None:
-                importances = np.abs(found.columns).mean(axis=0)
+            options = {"n_points": 1, "X_train": rows, "n_draws": RANKING_DRAWS}
+            found = explained(model, rows[:RANKED_ROWS], **options) if d <= MOST_RANKED else None
+            if found is not None and found.values is not None:
+                importances = np.abs(found.values).mean(axis=0)
     classes = getattr(model, "classes_", None)
 
     def predict(changed: Array) -> Float64Array:

@@ -25,8 +25,8 @@ from gramian.estimator.base import KernelEstimator, is_source, read_rows
 from gramian.estimator.labels import label_array
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.plotting.bars import ExplanationDisplay
 from gramian.plotting.canvas import pyplot
+from gramian.plotting.explanation import ExplanationDisplay
 from gramian.reporting.document import Picture, Section, axes, code, document, draw_svg, paragraph, wrapped
 from gramian.reporting.effects import explained, of_effects, rows_to_inspect, segments
 from gramian.reporting.judging import REGRESSION, Judgement, judge
@@ -189,15 +189,16 @@ def _about_rows(
             yield Section("Errors by segment", wrapped("".join(map(grid_table, grids))) if grids else "")
         number, which = int(np.argmax(errors)), "The row with the largest error"
     row = X.iloc[number : number + 1] if hasattr(X, "iloc") else X[number : number + 1]
-    explanation = explained(model, row, by="similarity")
+    explanation = explained(model, row, by="similarity", X_train=X)
     if explanation is not None:
-        count = 1 if explanation.columns is None else 2
-        figure, _ = axes((5.6 * count, 3.6))
-        figure.clear()
-        ExplanationDisplay(explanation).plot(figure.subplots(1, count))
-        said = f"{which}: the points most like it, and its columns."
-        pictures = [draw_svg(figure, f"Row {number:,}", said)]
-        yield Section("Why one prediction came out as it did", "", pictures)
+        alike = grid_table(explanation.summary().grids[-1])
+        pictures = list[Picture]()
+        if explanation.values is not None:
+            figure, panel = axes((6.4, 4.0))
+            ExplanationDisplay(explanation).plot(panel)
+            said = f"{which}: what each column adds to the base, the mean prediction of these rows."
+            pictures = [draw_svg(figure, f"Row {number:,}", said)]
+        yield Section("Why one prediction came out as it did", wrapped(alike), pictures)
 
 
 def summary_of_file(model: BaseEstimator, header: Mapping[str, Any]) -> Summary:
