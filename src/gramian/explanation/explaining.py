@@ -11,6 +11,7 @@ from gramian._checks import flag, one_of, whole_number
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, RowsLike
 from gramian.data.formats.frames import frame_kind
+from gramian.data.names import names_of
 from gramian.data.source import RowSource, row_blocks
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
@@ -144,7 +145,7 @@ def explain(
         None if found.values is None else prediction - found.values.sum(axis=1),
         found.names,
         found.background,
-        _cells(X, n),
+        _cells(X, n, found.names),
         base,
         kind,
         points,
@@ -160,15 +161,22 @@ def explain(
     )
 
 
-def _cells(X: RowsLike, n: int) -> Array | None:
-    """Return a copy of the rows of an array or a frame (n, d), as they were given; None of other rows."""
-    if isinstance(X, list | tuple):
-        X = np.asarray(X)
-    rows: Any = X if isinstance(X, np.ndarray) or frame_kind(X) is not None else None
-    if hasattr(rows, "to_pandas") and not hasattr(rows, "to_numpy"):
+def _cells(X: RowsLike, n: int, names: tuple[str, ...]) -> Array | None:
+    """Return a copy of the rows of an array or a frame (n, d), in the order of the columns' names.
+
+    None for other rows, and for frames without these columns.
+    """
+    frame = frame_kind(X)
+    own = names_of(X) if frame is not None else None
+    rows: Any = np.asarray(X) if isinstance(X, list | tuple) else X
+    if frame == "Arrow":
         rows = rows.to_pandas()
-    cells = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
-    return np.array(cells) if isinstance(cells, np.ndarray) and cells.ndim == 2 and len(cells) == n else None
+    cells = rows.to_numpy() if frame is not None else rows
+    if not isinstance(cells, np.ndarray) or cells.ndim != 2 or len(cells) != n:
+        return None
+    if own is None or own == names or not names:
+        return np.array(cells)
+    return np.array(cells[:, [own.index(name) for name in names]]) if set(names) <= set(own) else None
 
 
 def _largest_shares(
