@@ -48,7 +48,7 @@ def explain(
     v(S) the mean prediction if the columns in S have the values of x and each other column those of the
     background rows, drawn apart from the others,
 
-        φ_p = Σ over S without p of |S|! (d − |S| − 1)!/d! · (v(S with p) − v(S)),
+        φ_p = Σ over S without p of s! (d − s − 1)!/d! · (v(S with p) − v(S)), with s columns in S,
 
     so prediction = base + Σ_p φ_p with base = v(no column). The values are exact where the kernel is a
     product over the columns (Gaussian, Laplacian, powered exponential with p = q; sums and products of
