@@ -27,7 +27,7 @@ from gramian.exceptions import (
     NumericalWarning,
     did_you_mean,
 )
-from gramian.explanation import explain
+from gramian.explanation import explain, suspects
 from gramian.export import export
 from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
@@ -114,6 +114,7 @@ __all__ = [
     "load",
     "open_data",
     "save",
+    "suspects",
 ]
 
 #: Names that live in a subpackage, for those who look for them here.
