@@ -69,6 +69,8 @@ class TreeSetting:
 #: better choice on used_cars_us. Chosen by hand.
 SETTINGS = (TreeSetting(), TreeSetting(leaves=8), TreeSetting(leaves=31, leaf_rows=20))
 TRIED_RATE = 0.2
+#: Boosting of all rows, values (n, outputs) of rows by models without them, and these models.
+BoostedFit = tuple[Boosted, Float64Array, FoldsUnseen]
 
 
 def with_boosting(
@@ -81,8 +83,8 @@ def with_boosting(
     until: float,
     rng: np.random.Generator,
     every: bool,
-) -> tuple[Boosted, Float64Array, FoldsUnseen] | None:
-    """Return boosting of all rows, values (n, outputs) of rows by boosting without their fifth, and that.
+) -> BoostedFit | None:
+    """Return boosting of all rows, with the values of rows by boosting without their fifth.
 
     rows : (n, d) encoded and scaled rows with targets (n,) or (n, outputs), or labels where ``classes``;
     groups : places of one-hot groups; held : rows that judge if the rows are many or can't be parted, as for
