@@ -10,7 +10,6 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator.answers import log_probabilities, probabilities
-from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import Round
@@ -184,23 +183,12 @@ def last_fit(
     """
     given, pace = factories[0], Pace(until)
     split = split_rows(given, rng)
-    held, counted = split.held_out, given.rows.counted
-    boosting, tried = None, boost and len(held) > 0 and len(counted) >= BOOSTED_ROWS
+    held, boosting = split.held_out, None
+    tried = boost and len(held) > 0 and len(given.rows.counted) >= BOOSTED_ROWS
     if tried:
         given.phases("boosting")
         groups = tuple(each for each in switched if len(each) > 1)
-        every = given.effort.leaves_out_all(len(counted))
-        boosting = with_boosting(
-            LabelledRows(given.rows.source, np.asarray(given.rows.targets.values), given.rows.weights),
-            groups,
-            given.classifies,
-            held,
-            given.holdout,
-            given.resources,
-            until,
-            rng,
-            every,
-        )
+        boosting = with_boosting(given, groups, held, until, rng)
     if pace.limited:
         measure_pace(given, split.train, pace)
     looks = tuple[tuple[float, float, bool], ...]()
