@@ -153,7 +153,7 @@ class TabularModel(TableServer, KernelEstimator):
                 columns = TableColumns.learn(part, categorical=self.categorical, missing=self.missing)
                 EncodedRows(columns, part).rows(slice(0, part.shape[0]))
 
-        classes = (lambda: own) if isinstance(targets, ClassTargets) else None
+        classes = own if isinstance(targets, ClassTargets) else None
         some = rows_in_time(X, until, read, rng, classes)
         if some is not None:
             X = checked_table(self, as_table(X).subset(some), reset=True)
