@@ -30,15 +30,16 @@ class Parts:
 
     def fit(self, X: Any, y: Any) -> Parts:
         """Fit the default, and keep the trees whether it takes them or not."""
-        from gramian.tables.training.fit import LastFit
+        from gramian.tables.training import fit
 
-        beside = LastFit.beside
+        with_boosting = fit.with_boosting
 
-        def kept(fit: Any, boosted: Any, *rest: Any) -> Any:
-            self.trees = boosted
-            return beside(fit, boosted, *rest)
+        def kept(*given: Any) -> Any:
+            found = with_boosting(*given)
+            self.trees = None if found is None else found[0]
+            return found
 
-        with patch.object(LastFit, "beside", kept):
+        with patch.object(fit, "with_boosting", kept):
             self.model.fit(X, y)
         return self
 

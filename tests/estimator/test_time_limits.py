@@ -233,7 +233,7 @@ def test_only_rows_that_can_be_read_are_taken(clock: Clock, monkeypatch: pytest.
     rng = np.random.default_rng(0)
     assert rows_in_time(X, np.inf, read, rng) is None
     assert rows_in_time(X, clock.now + 1e3, read, rng) is None
-    some = rows_in_time(X, clock.now + 21.0, read, rng, lambda: codes)
+    some = rows_in_time(X, clock.now + 21.0, read, rng, codes)
     assert some is not None
     assert READ_ROWS <= len(some) <= 0.4 * 20.0 / 4e-4 + 3
     assert {7, 49_999} <= set(some.tolist())

@@ -17,6 +17,7 @@ import gramian as gm
 from gramian.data.source import ArraySource
 from gramian.engine import Engine, Run
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
 from gramian.tables.boosting.boosted import UNSEEN, count_categories, join_groups
@@ -27,6 +28,7 @@ from gramian.tables.training import boosting
 from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, TreeSetting, bin_edges, with_boosting
 from gramian.tables.training.fit import LastFit
 from gramian.tables.training.gain import look, mean_of
+from gramian.tables.training.model_factory import ModelFactory
 
 QUICK = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0, "n_jobs": 1}
 
@@ -214,10 +216,20 @@ def given(X, y, weights=None):
     return LabelledRows(ArraySource(X), y, weights)
 
 
+def boosted_fit(rows, groups, classes, held, holdout, resources, until, rng):
+    if classes:  # one more, as a single one is refused
+        names, codes = np.unique(rows.targets, return_inverse=True)
+        targets = ClassTargets(codes, rows.n, np.arange(len(names) + 1))
+    else:
+        targets = NumberTargets(rows.targets, rows.n)
+    factory = ModelFactory(replace(rows, targets=targets), None, resources, 0, holdout)
+    return with_boosting(factory, groups, held, until, rng)
+
+
 def learned(rows, classes, held, holdout=None, until=np.inf, memory=10**9):
     rng = np.random.default_rng(0)
     resources = Run(memory, Engine(1))
-    found = with_boosting(rows, GROUPS, classes, held, holdout or HoldOut(), resources, until, rng, True)
+    found = boosted_fit(rows, GROUPS, classes, held, holdout or HoldOut(), resources, until, rng)
     return None if found is None else found[:2]
 
 
@@ -248,7 +260,7 @@ def test_times_and_weights_and_too_little_time_or_memory():
 
 def last(values, boosted_values):
     held = np.arange(len(values))
-    return LastFit((), (), held, values, "").beside(None, boosted_values)
+    return LastFit((), (), held, values, "", (None, boosted_values, None))
 
 
 def least_squares_share(a, b):
@@ -264,7 +276,7 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows_shrunk_to_a_half():
         return float(np.mean((values - y[held]) ** 2))
 
     fit = LastFit((), (), np.arange(500), y + ours, "")
-    found = fit.beside("trees", y + 2.0 * trees).mixed(loss)
+    found = replace(fit, boosting=("trees", y + 2.0 * trees, None)).mixed(loss)
     a, b = ours[:, 0], 2.0 * trees[:, 0]
     parts = np.array_split(np.arange(500), 20)
     left = [least_squares_share(np.delete(a, part), np.delete(b, part)) for part in parts]
@@ -278,8 +290,8 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows_shrunk_to_a_half():
     assert parts.boosting == pytest.approx(np.mean(b**2))
     assert parts.both == pytest.approx(np.mean(((1 - found.share) * a + found.share * b) ** 2))
     assert parts.kept
-    other = fit.beside("trees", 100.0 * trees).mixed(loss)
-    assert other.boosted is None
+    other = replace(fit, boosting=("trees", 100.0 * trees, None)).mixed(loss)
+    assert other.boosting is None
     assert not other.contributions.kept
     np.testing.assert_array_equal(other.values, fit.values)
 
@@ -313,7 +325,7 @@ def test_kernel_models_that_hardly_lower_the_loss_are_not_asked():
         return float(np.mean((values - y[held]) ** 2))
 
     fit = LastFit((), (), np.arange(500), y + trees + 30.0 * ours, "")
-    found = fit.beside("trees", y + trees).mixed(loss)
+    found = replace(fit, boosting=("trees", y + trees, None)).mixed(loss)
     assert found.share == 1.0
     assert found.contributions.kept
     assert found.contributions.boosting_alone
@@ -469,7 +481,7 @@ def test_threads_suit_the_rows(monkeypatch, rows_a_thread, threads):
     X, _ = hot()
     resources = Run(10**9, Engine(4))
     rng = np.random.default_rng(0)
-    with_boosting(given(X, X[:, 0]), (), False, whole(300), HoldOut(), resources, np.inf, rng, True)
+    boosted_fit(given(X, X[:, 0]), (), False, whole(300), HoldOut(), resources, np.inf, rng)
     assert asked == [threads]
 
 
@@ -495,7 +507,7 @@ def test_many_columns_are_timed_on_a_part_of_them(monkeypatch):
     rows, fold = given(X, X[:, 0]), np.arange(50)
     resources = Run(10**9, Engine(1))
     # 100 rounds of all columns take 4 s in each of five folds and of all rows; a fifth of 20 s is less.
-    assert with_boosting(rows, (), False, fold, HoldOut(), resources, 20.0 + clock.now, rng, True) is None
+    assert boosted_fit(rows, (), False, fold, HoldOut(), resources, 20.0 + clock.now, rng) is None
     assert grown == [(100, 1), (100, 4)]
 
 
@@ -516,7 +528,7 @@ def test_boosting_is_late_only_if_the_rounds_that_are_left_take_too_long(monkeyp
     def tried(limit):
         ends = limit + clock.now
         rows = given(X, np.sin(3 * X[:, 0]) + X[:, 1])
-        return with_boosting(rows, (), False, np.arange(80), HoldOut(), resources, ends, rng, True)
+        return boosted_fit(rows, (), False, np.arange(80), HoldOut(), resources, ends, rng)
 
     # 165 rounds of five folds and of all rows take 10 s, and settings 4 s: a fifth of 75 s holds them.
     assert tried(75.0) is not None
@@ -565,7 +577,7 @@ def test_models_are_looked_at_by_what_they_add_to_those_before_them():
     good, noise = (y + 0.5 * rng.standard_normal(400))[:, None], rng.standard_normal((400, 1))
     others = 0.8 * (y + 0.5 * rng.standard_normal(400))[:, None]  # no multiple of it is better
     gains = look(others, [noise, good, good], held, loss)
-    assert [helps for _, helps in gains] == [False, True, False]
+    assert [helps for *_, helps in gains] == [False, True, False]
     share = np.linspace(0.0, 1.0, 10_001)
     least = min(loss((1.0 - s) * others + s * good, held) for s in share)
-    assert gains[1][0].loss == pytest.approx(loss(others, held) - least, abs=1e-6)
+    assert gains[1][0] == pytest.approx(loss(others, held) - least, abs=1e-6)

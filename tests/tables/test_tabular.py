@@ -39,7 +39,6 @@ from gramian.tables.training import boosting
 from gramian.tables.training import fit as tabular_fit
 from gramian.tables.training import logistic as tabular_logistic
 from gramian.tables.training import member as tabular_member
-from gramian.tables.training.gain import Gain
 from gramian.tables.training.model_factory import ModelFactory
 
 #: Settings that are quick to compare.
@@ -341,7 +340,7 @@ def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> Non
     kept = []
     averaged = tabular_fit._average
     monkeypatch.setattr(tabular_fit, "_average", lambda *given: kept.append(given[0]) or averaged(*given))
-    monkeypatch.setattr(tabular_fit, "NEAR", 10.0)
+    monkeypatch.setattr("gramian.tables.training.rounds.NEAR", 10.0)
     for memory, methods in (("50MB", ["exact", "multiresolution"]), ("100MB", ["exact", "exact"])):
         kept.clear()
         gm.TabularRegressor(**{**QUICK, "kernel": "auto"}, memory_budget=memory).fit(X, y)
@@ -363,13 +362,13 @@ def test_large_models_are_those_that_small_ones_speak_for(
     y = np.sin(8 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.3 * rng.standard_normal(600)
     asked, averaged = [], tabular_fit._average
 
-    def look(first: Any, others: Any, held: Any, loss: Any) -> list[tuple[Gain, bool]]:
+    def look(first: Any, others: Any, held: Any, loss: Any) -> tuple[tuple[float, float, bool], ...]:
         asked.append([first.shape, *(each.shape for each in others)])
-        return [(Gain(float(gain), 0.5), bool(gain)) for gain in gains]
+        return tuple((float(gain), 0.5, bool(gain)) for gain in gains)
 
     monkeypatch.setattr(tabular_fit, "look", look)
     monkeypatch.setattr(tabular_fit, "_average", lambda *given: asked.append(given[0]) or averaged(*given))
-    monkeypatch.setattr(tabular_fit, "NEAR", 10.0)
+    monkeypatch.setattr("gramian.tables.training.rounds.NEAR", 10.0)
     monkeypatch.setattr("gramian.tables.training.model_factory.EXACT_ROWS", 100)
     quick = {**QUICK, "kernel": "auto", "metric": "diagonal", "include": ("boosting",)}
     model = gm.TabularRegressor(**quick, memory_budget="40MB").fit(X, y)

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,7 @@ from gramian.tables.holdout import HoldOut, merged_copies, place_of
 from gramian.tables.importance.permutation import (
     TIME_SHARE,
     HeldOutModel,
+    column_places,
     column_shares,
     permutation_importances,
 )
@@ -152,7 +153,7 @@ class TabularModel(TableServer, KernelEstimator):
                 columns = TableColumns.learn(part, categorical=self.categorical, missing=self.missing)
                 EncodedRows(columns, part).rows(slice(0, part.shape[0]))
 
-        classes = (lambda: own) if isinstance(targets, ClassTargets) else None
+        classes = own if isinstance(targets, ClassTargets) else None
         some = rows_in_time(X, until, read, rng, classes)
         if some is not None:
             X = checked_table(self, as_table(X).subset(some), reset=True)
@@ -163,7 +164,8 @@ class TabularModel(TableServer, KernelEstimator):
         rows = self._learn_columns(X, weights, rng, groups)
         if holdout.random:
             warn_of_order(rows)
-        kept, weights, holdout = merged_copies(rows, self.columns_.places, own, weights, holdout)
+        places = [each for each in column_places(self.columns_) if len(each)]
+        kept, weights, holdout = merged_copies(rows, places, own, weights, holdout)
         if kept is not None:
             rows = self._learn_columns(rows.table.subset(kept), weights, rng, groups)
             n_given -= len(own) - len(kept)
@@ -193,8 +195,8 @@ class TabularModel(TableServer, KernelEstimator):
 
         Return that with its coefficients, and the rows as they are encoded for it.
         """
-        n, n_held = len(fit.sample), fit.n_held_out
-        sizes = {min(size, n - n_held) for size in round_sizes(n, self._search_bytes, self._effort)}
+        n, n_held, memory = len(fit.sample), fit.n_held_out, parse_bytes(self.memory_budget) // SEARCH_MEMORY
+        sizes = {min(size, n - n_held) for size in round_sizes(n, memory, self._effort)}
         every = self.scaling == AUTO and self._effort.scalings
         rows = SearchRows.of(fit, targets, sorted(sizes), SCALINGS if every else (self.scaling,))
         names, kernels = rows.scalings, self._kernels()
@@ -203,13 +205,13 @@ class TabularModel(TableServer, KernelEstimator):
         until = now + SEARCH_TIME * (fit.until - now)
         if n_held and n >= FEWEST:
             show = shown_bar(self.verbose, total=len(settings), unit="settings", desc="search")
-            with show as bar, self._compiling(fit.rows.shape[0], self.time_limit):
+            with show as bar, part_of_block(self._effort.entries(fit.rows.shape[0], self.time_limit), 1):
                 found = search_settings(
                     rows.at,
                     settings,
                     sorted(sizes),
                     engine=Engine(self.n_jobs),
-                    memory_bytes=self._search_bytes,
+                    memory_bytes=memory,
                     until=until,
                     forms=self._forms(),
                     bar=bar,
@@ -231,23 +233,17 @@ class TabularModel(TableServer, KernelEstimator):
     def _effort(self) -> TableEffort:
         return EFFORTS[self.effort]
 
-    def _compiling(self, n: int, time_limit: float | None = None) -> AbstractContextManager[None]:
-        """Compile the loops over kernels in the body where a fit to n rows has many of their entries."""
-        return part_of_block(self._effort.entries(n, time_limit), 1)
-
-    @property
-    def _search_bytes(self) -> int:
-        return parse_bytes(self.memory_budget) // SEARCH_MEMORY
-
     def _sample(
         self, n: int, weights: Array | None, rng: np.random.Generator, holdout: HoldOut
     ) -> tuple[IntArray, int]:
         """Return the rows of the search in random order, held-out rows first, and how many these are."""
         counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
-        size = n_held_out(len(counted)) + round_sizes(len(counted), self._search_bytes, self._effort)[-1]
+        memory = parse_bytes(self.memory_budget)
+        sizes = round_sizes(len(counted), memory // SEARCH_MEMORY, self._effort)
+        size = n_held_out(len(counted)) + sizes[-1]
         # Each setting holds a copy of the rows, and so does each scaling, with and without level means.
         copies = len(SCALINGS) * (1 + 2 * len(self._kernels())) * (2 if self.columns_.groups else 1)
-        most = parse_bytes(self.memory_budget) // (ROWS_MEMORY * 8 * self.columns_.width * copies)
+        most = memory // (ROWS_MEMORY * 8 * self.columns_.width * copies)
         size = min(len(counted), max(LEAST_SAMPLE, min(size, most)))
         sample = rng.choice(counted, size, replace=False)
         if holdout.random:
@@ -269,7 +265,7 @@ class TabularModel(TableServer, KernelEstimator):
         n, seed = source.shape[0], seed_for_sklearn(fit.rng)
         labelled = LabelledRows(source, fit.targets, fit.weights)
         resources = Run(memory, Engine(self.n_jobs))
-        with shown_phases(self.verbose) as phases, self._compiling(n, self.time_limit):
+        with shown_phases(self.verbose) as phases, part_of_block(self._effort.entries(n, self.time_limit), 1):
             last = last_fit(
                 [
                     ModelFactory(labelled, point, resources, seed, fit.holdout, self._effort, phases)
@@ -346,5 +342,6 @@ class TabularModel(TableServer, KernelEstimator):
 
     def _values(self, X: RowsLike) -> Float64Array:
         source = read_once(encoded_rows(self, X))  # first, as it raises before a fit
-        with one_blas_thread(), self._compiling(self.model_.plan_.n_rows):  # once for all members
+        entries = self._effort.entries(self.model_.plan_.n_rows, None)
+        with one_blas_thread(), part_of_block(entries, 1):  # once for all members
             return values_of(self.model_, source)

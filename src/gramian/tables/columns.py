@@ -143,14 +143,6 @@ class TableColumns:
             found.append(Feature(each.name, LEVELS, each.column, slice(place, place + 1)))
         return tuple(found)
 
-    @property
-    def places(self) -> list[IntArray]:
-        """The encoded places of each column that is used."""
-        found: dict[str, list[int]] = {}
-        for feature in self.features:
-            found.setdefault(feature.column, []).extend(range(feature.places.start, feature.places.stop))
-        return [np.array(each, np.intp) for each in found.values()]
-
     @cached_property
     def width(self) -> int:
         """Number of encoded columns."""

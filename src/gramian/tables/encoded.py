@@ -30,7 +30,8 @@ ONCE_NUMBERS = 1 << 22
 class EncodedRows:
     """The rows of a table encoded by :class:`TableColumns`; the table is never copied whole.
 
-    A row source, so that anything that reads rows in blocks can read it. Memory: a block of a few megabytes
+    A row source, so that anything that reads rows in blocks can read it. The last of the columns hold ``own``
+    (n, k), if that is given. Memory: a block of a few megabytes
     besides the requested rows.
 
     >>> X = np.array([["red", 1.0], ["blue", 2.0], ["red", 4.0], ["blue", 3.0]], object)
@@ -49,10 +50,6 @@ class EncodedRows:
         self.reads_ahead, self.read_bytes, self.target = table.reads_ahead, table.read_bytes, table.target
         if table.identity is not None:  # a frame has none: the fingerprint hashes its rows
             self.identity = ("encoded", columns.feature_names, table.identity)
-
-    def under(self, columns: TableColumns, own: Float64Array | None = None) -> EncodedRows:
-        """Return the same rows encoded by other columns, the last of which hold ``own`` (n, k)."""
-        return EncodedRows(columns, self.table, own)
 
     @property
     def shape(self) -> tuple[int, int]:

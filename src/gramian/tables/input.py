@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from gramian._typing import IntArray, RowsLike
+from gramian._typing import Array, IntArray, RowsLike
 from gramian.data.distributed import is_elsewhere
 from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
@@ -75,13 +75,13 @@ def rows_in_time(
     until: float,
     read: Callable[[Any], object],
     rng: np.random.Generator,
-    classes: Callable[[], IntArray] | None = None,
+    classes: Array | None = None,
 ) -> IntArray | None:
     """Return the numbers of as many random rows as there is time to read; None for all rows.
 
     until : when the fit ends, on the clock of ``time.perf_counter``.
     read : learns and encodes the columns of a table; timed on some of the rows.
-    classes : gives the class of each row; one row of each is kept.
+    classes : (n,), the class of each row; one row of each is kept.
     """
     table = as_table(X)
     n = table.shape[0]
@@ -103,5 +103,5 @@ def rows_in_time(
     taken = np.zeros(n, bool)
     taken[rng.integers(n, size=max(READ_ROWS, count))] = True
     if classes is not None:
-        taken[np.unique(classes(), return_index=True)[1]] = True
+        taken[np.unique(classes, return_index=True)[1]] = True
     return np.flatnonzero(taken)

@@ -238,7 +238,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             fit = replace(fit, targets=NumberTargets(z, n))
             last = self._fit_last(fit, found, partial(_mapped_loss, judged, weights))
             self.model_, self.contributions_ = last.model, last.contributions
-            held, share = last.held, last.share if last.boosted is not None else 0.0
+            held, share = last.held, last.share
             values = last.values.reshape(len(held), z.shape[1])
             held_weights = None if weights is None else weights[held]
             residuals = z[held] - values

@@ -56,12 +56,6 @@ class ExactUnseen:
     offsets: Float64Array
     engine: Engine
 
-    def of_folds(
-        self, points: IntArray, folds: tuple[IntArray, ...], coefficients: Float64Array, offsets: Float64Array
-    ) -> ExactUnseen:
-        """Return models of the same kernel without these folds."""
-        return replace(self, points=points, folds=folds, coefficients=coefficients, offsets=offsets)
-
     def beside(self, points: IntArray, coefficients: Float64Array, offsets: Float64Array) -> ExactUnseen:
         """Return models whose further outputs have these coefficients (points, folds, outputs).
 
@@ -69,8 +63,8 @@ class ExactUnseen:
         """
         own = np.zeros((len(points), *self.coefficients.shape[1:]))
         own[np.searchsorted(points, self.points)] = self.coefficients
-        both = np.concatenate([own, coefficients], axis=2), np.hstack([self.offsets, offsets])
-        return self.of_folds(points, self.folds, *both)
+        both = np.concatenate([own, coefficients], axis=2)
+        return replace(self, points=points, coefficients=both, offsets=np.hstack([self.offsets, offsets]))
 
     def changed(self, rows: Array, numbers: IntArray, changes: Sequence[Change]) -> Float64Array:
         """Return the values of rows as they are and after each change, (1 + changes, m, outputs).

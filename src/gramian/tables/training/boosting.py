@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY
-from gramian.engine import Run
 from gramian.estimator.answers import log_probabilities
 from gramian.estimator.labelled import LabelledRows
 from gramian.tables.boosting.boosted import (
@@ -27,11 +26,11 @@ from gramian.tables.boosting.boosted import (
 )
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
-from gramian.tables.holdout import HoldOut
 from gramian.tables.importance.unseen import FoldsUnseen
 from gramian.tables.level_means import level_means, level_pairs
 from gramian.tables.training.gain import Gain
 from gramian.tables.training.logistic import FOLDS
+from gramian.tables.training.model_factory import ModelFactory
 
 #: Settings of all boosting, in which each split looks at half of the columns. Chosen by hand.
 COMMON = {"max_features": 0.5, "l2_regularization": 1.0, "early_stopping": False, "warm_start": True}
@@ -69,38 +68,37 @@ class TreeSetting:
 #: better choice on used_cars_us. Chosen by hand.
 SETTINGS = (TreeSetting(), TreeSetting(leaves=8), TreeSetting(leaves=31, leaf_rows=20))
 TRIED_RATE = 0.2
+#: Boosting of all rows, values (n, outputs) of rows by models without them, and these models.
+BoostedFit = tuple[Boosted, Float64Array, FoldsUnseen]
 
 
 def with_boosting(
-    rows: LabelledRows[Array],
+    factory: ModelFactory,
     groups: tuple[tuple[int, ...], ...],
-    classes: bool,
     held: IntArray,
-    holdout: HoldOut,
-    resources: Run,
     until: float,
     rng: np.random.Generator,
-    every: bool,
-) -> tuple[Boosted, Float64Array, FoldsUnseen] | None:
-    """Return boosting of all rows, values (n, outputs) of rows by boosting without their fifth, and that.
+) -> BoostedFit | None:
+    """Return boosting of all rows, with the values of rows by boosting without their fifth.
 
-    rows : (n, d) encoded and scaled rows with targets (n,) or (n, outputs), or labels where ``classes``;
-    groups : places of one-hot groups; held : rows that judge if the rows are many or can't be parted, as for
-    times: the values of the others are NaN then; resources : threads, and memory: if it holds fewer rows,
-    some are drawn. The setting is the usual one unless another has a clearly lower loss on the first rows
-    that are left out, with pairs of levels if these lower it clearly too; the number of rounds is the one of
-    least loss on all of them. Unless ``every`` row is to be left out once, only ``held`` judges, and nothing
-    but the number of rounds. None if there is too little time until ``until``, on the clock of
-    ``time.perf_counter``.
+    factory : its rows are learned, by its threads and in its memory: if that holds fewer rows, some are
+    drawn; groups : places of one-hot groups; held : rows that judge if the rows are many or can't be parted,
+    as for times: the values of the others are NaN then. The setting is the usual one unless another has a
+    clearly lower loss on the first rows that are left out, with pairs of levels if these lower it clearly
+    too; the number of rounds is the one of least loss on all of them. Unless the effort leaves every row out
+    once, only ``held`` judges, and nothing but the number of rounds. None if there is too little time until
+    ``until``, on the clock of ``time.perf_counter``.
     """
-    began, counted = time.perf_counter(), rows.counted
+    began, counted, resources = time.perf_counter(), factory.rows.counted, factory.resources
     if began >= until:
         return None
+    rows = LabelledRows(factory.rows.source, np.asarray(factory.rows.targets.values), factory.rows.weights)
     seed = int(rng.integers(2**31))
+    every = factory.effort.leaves_out_all(len(counted))
     folded = every and len(counted) <= MOST_FOLDED
-    folds = (holdout.folds(counted, FOLDS, rng) if folded else None) or [held]
+    folds = (factory.holdout.folds(counted, FOLDS, rng) if folded else None) or [held]
     most = max(2, resources.memory_bytes // (NUMBER_BYTES * rows.source.shape[1]))
-    task = _Task.of(rows, groups, classes, seed, most)
+    task = _Task.of(rows, groups, factory.classifies, seed, most)
 
     def learner(numbers: IntArray, setting: TreeSetting, rate: float) -> _Learner:
         drawn = numbers if len(numbers) <= most else np.sort(rng.choice(numbers, most, replace=False))

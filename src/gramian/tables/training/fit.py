@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gramian._phases import silent
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.engine import Engine
 from gramian.estimator.answers import log_probabilities, probabilities
-from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import Round
 from gramian.ridge.ridge import KernelRidge
-from gramian.tables.boosting.boosted import LEAST_GAIN, Boosted, Contributions
+from gramian.search import Split
+from gramian.tables.boosting.boosted import LEAST_GAIN, Contributions
 from gramian.tables.effort import BOOSTED_ROWS
 from gramian.tables.importance.permutation import HeldOutModel
-from gramian.tables.importance.unseen import FoldsUnseen
 from gramian.tables.ridge_mean import RidgeMean, ridge_estimator
-from gramian.tables.training.boosting import with_boosting
+from gramian.tables.training.boosting import BoostedFit, with_boosting
 from gramian.tables.training.gain import Gain, HeldLoss, look, mean_of
-from gramian.tables.training.member import Member, all_in_time, exact, stream_model
+from gramian.tables.training.member import Member, all_in_time, exact_model, stream_model
 from gramian.tables.training.model_factory import ModelFactory
-from gramian.tables.training.rounds import learn_point, measure_pace
+from gramian.tables.training.rounds import learn_points, measure_pace
 from gramian.tables.training.time import Pace
 
 #: Fraction of the rows held out for validation, and the largest number of them. Chosen by hand.
 HELD_PART, MOST_HELD = 0.2, 4_000
-#: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
-#: one's. It is left out if its weight in the mean comes out below the second number, and boosting of numbers
-#: too. Chosen by hand.
-NEAR, LEAST_SHARE = 1.1, 0.1
-#: Share of the remaining time that the rounds may take, and of what remains after them, the share for the
-#: first of two models. Chosen by hand.
-ROUNDS_TIME, FIRST_TIME = 0.3, 0.6
+#: A model is left out if its weight in the mean comes out below this, and boosting of numbers too. Chosen by
+#: hand.
+LEAST_SHARE = 0.1
+#: Share of the remaining time for the first of two models. Chosen by hand.
+FIRST_TIME = 0.6
 
 
 @dataclass(frozen=True)
 class LastFit:
     """The models of all rows, and the evidence from the rows that were held out at first.
 
-    ``members`` and their ``weights`` make a mean. ``held`` are the numbers of the held-out rows, of all rows
-    where the models of a small table come without each fifth of them; ``values`` their mean values (held,
-    outputs) from models without them; ``short`` a phrase that says what there was no time for ("" if there
-    was time for all); ``source`` the rows.
+    ``members`` and their ``weights`` make a mean, which ``boosting`` may join. ``held`` are the numbers of
+    the held-out rows, of all rows where the models of a small table come without each fifth of them;
+    ``values`` their mean values (held, outputs) from models without them; ``short`` a phrase that says what
+    there was no time for ("" if there was time for all); ``source`` the rows.
     """
 
     members: tuple[Member, ...]
@@ -56,9 +50,7 @@ class LastFit:
     held: IntArray
     values: Float64Array
     short: str
-    boosted: Boosted | None = None
-    boosted_values: Float64Array | None = None
-    boosted_unseen: FoldsUnseen | None = None
+    boosting: BoostedFit | None = None
     share: float = 0.0
     contributions: Contributions | None = None
     looks: tuple[tuple[float, float, bool], ...] = ()
@@ -82,20 +74,16 @@ class LastFit:
         alone = self.contributions is not None and self.contributions.boosting_alone
         members = [] if alone else [each.unseen for each in self.members]
         weights = () if alone else self.weights
-        trees = self.boosted_unseen if boosted else None
+        trees = self.boosting[2] if boosted and self.boosting is not None else None
         return HeldOutModel(self.source, self.held, members, weights, trees, answer, loss)
 
     @property
     def model(self) -> RidgeMean | KernelRidge:
         """The mean, or the only model, as an estimator."""
         models = [ridge_estimator(each.setup, each.model) for each in self.members]
-        if len(models) == 1 and self.boosted is None:
-            return models[0]
-        return RidgeMean.of(models, self.weights, boosted=self.boosted, share=self.share)
-
-    def beside(self, boosted: Boosted, values: Float64Array, unseen: FoldsUnseen | None = None) -> LastFit:
-        """Return this fit with boosting and its values (n, outputs) of rows that it has not seen."""
-        return replace(self, boosted=boosted, boosted_values=values[self.held], boosted_unseen=unseen)
+        if self.boosting is not None:
+            return RidgeMean.of(models, self.weights, boosted=self.boosting[0], share=self.share)
+        return models[0] if len(models) == 1 else RidgeMean.of(models, self.weights)
 
     def mixed(self, loss: HeldLoss) -> LastFit:
         """Return the mean of numbers with boosting, unless its share comes out below a tenth.
@@ -103,15 +91,15 @@ class LastFit:
         Boosting has the weight 1 if the kernel models lower its loss by less than 0.2 %. The values are those
         of the mean.
         """
-        if self.boosted is None or self.boosted_values is None:
+        if self.boosting is None:
             return self
-        other = self.boosted_values.reshape(self.values.shape)
+        other = self.boosting[1][self.held].reshape(self.values.shape)
         share, both = mean_of(self.values, other, self.held, loss)
         gain = Gain.of_values(self.values, both, self.held, loss)
         kernel, boosting, mix = (loss(values, self.held) for values in (self.values, other, both))
         parts = Contributions(kernel, boosting, mix, gain.error, share >= LEAST_SHARE, self.looks)
         if not parts.kept:
-            return replace(self, boosted=None, contributions=parts)
+            return replace(self, boosting=None, contributions=parts)
         if parts.boosting_alone:
             share, both = 1.0, other
         return replace(self, values=both, share=share, contributions=parts)
@@ -139,8 +127,9 @@ class LastFit:
             if joint.log_loss(values, codes, weights, logs) < (1.0 - LEAST_GAIN) * alone:
                 found, others = joint, logs
                 models = [part.beside(model) for part, model in zip(parts, models, strict=True)]
-        boosted, trees, contributions = None, self.boosted_values, None
-        if trees is not None:
+        boosted, trees, contributions = None, None, None
+        if self.boosting is not None:
+            trees = self.boosting[1][self.held]
             joint = Calibration.of_labels(values, codes, weights, others, trees)
             each = [
                 -logs[np.arange(len(codes)), codes]
@@ -156,7 +145,7 @@ class LastFit:
             contributions = Contributions(kernel, boosting, both, gain.error, helps, self.looks)
             if helps:
                 found = Calibration(0.0, boosting=1.0) if contributions.boosting_alone else joint
-                boosted = self.boosted
+                boosted = self.boosting[0]
         trees = None if boosted is None else trees
         chances = np.exp(found.log_probabilities(values, others, trees))
         made = [ridge_estimator(each.setup, own) for each, own in zip(self.members, models, strict=True)]
@@ -192,87 +181,80 @@ def last_fit(
     Cholesky factor up to 2,500 rows, beyond that the tiles of K's lower half: 19,000 rows in 1 GB), the last
     models are exact; up to 2,500 rows the models of the rounds are exact too.
     """
-    factories, given = [*factories], factories[0]
-    rows, holdout, whole = given.rows, given.holdout, given.resources
-    n, counted, pace = rows.n, rows.counted, Pace(until)
-    held = np.sort(holdout.held(counted, min(MOST_HELD, int(HELD_PART * len(counted))), rng))
-    rest, y = np.delete(np.arange(n), held), np.asarray(rows.targets.values)
-    if given.classifies and len(np.unique(y[rest])) < len(np.unique(y)):
-        # Every row of this class is needed for training.
-        held = held[np.isin(y[held], y[rest])]
-        rest = np.delete(np.arange(n), held)
-    trees, tried = None, boost and len(held) > 0 and len(counted) >= BOOSTED_ROWS
+    given, pace = factories[0], Pace(until)
+    split = split_rows(given, rng)
+    held, boosting = split.held_out, None
+    tried = boost and len(held) > 0 and len(given.rows.counted) >= BOOSTED_ROWS
     if tried:
-        groups = tuple(each for each in switched if len(each) > 1)
         given.phases("boosting")
-        labelled = LabelledRows(rows.source, y, rows.weights)
-        every = given.effort.leaves_out_all(len(counted))
-        trees = with_boosting(labelled, groups, given.classifies, held, holdout, whole, until, rng, every)
-    rounds: list[tuple[Round, ...]] = [() for _ in factories]
-    looks = tuple[tuple[float, float, bool], ...]()
+        groups = tuple(each for each in switched if len(each) > 1)
+        boosting = with_boosting(given, groups, held, until, rng)
     if pace.limited:
-        measure_pace(factories[0], rest, pace)
+        measure_pace(given, split.train, pace)
+    looks = tuple[tuple[float, float, bool], ...]()
     if learn and len(held) and not pace.over:
-        # Models this small are learned faster side by side than on several threads each.
-        seeds, share = rng.spawn(len(factories)), whole.memory_bytes // len(factories)
-        single = [
-            replace(each.under(engine=Engine(1), memory_bytes=share), phases=silent) for each in factories
-        ]
-        short = pace.part(ROUNDS_TIME)
-
-        def learned(j: int) -> tuple[ModelFactory, tuple[Round, ...], Float64Array | None]:
-            factory, rounds, values = learn_point(single[j], held, rest, loss, switched, seeds[j], short)
-            return replace(factory, resources=whole, phases=given.phases), rounds, values
-
         given.phases("metric and bandwidth")
-        found = whole.engine.map(learned, range(len(factories)))
-        errors = [min((r.error for r in each), default=math.inf) for _, each, _ in found]
-        order = np.argsort(errors, kind="stable").tolist()
-        found = [found[j] for j in order if errors[j] <= NEAR * min(errors)] or [found[order[0]]]
-        small = [values for *_, values in found if values is not None]
-        if trees is not None and len(small) == len(found):
-            others = trees[1][held]
+        factories, small = learn_points(factories, split, loss, switched, rng, pace)
+        if boosting is not None and len(small) == len(factories):
+            others = boosting[1][held]
             if given.classifies:  # 2 P − 1, as ridge models have
                 others = 2.0 * probabilities(others)[:, 1 if others.shape[1] == 1 else 0 :] - 1.0
-            looked = look(others, small, held, loss)
-            looks = tuple((gain.loss, gain.error, helps) for gain, helps in looked)
-            found = [each for each, (*_, helps) in zip(found, looks, strict=True) if helps] or found[:1]
-            if not any(helps for *_, helps in looks):
-                effort = replace(given.effort, exact=False, logistic=False)
-                found = [(replace(each, effort=effort), own, values) for each, own, values in found]
-        factories, rounds = [each for each, *_ in found], [own for _, own, _ in found]
-    if not len(held) or pace.over or not all_in_time(factories, rest, pace):
-        factories, rounds = factories[:1], rounds[:1]
+            looks = look(others, small, held, loss)
+            helping = [each for each, (*_, helps) in zip(factories, looks, strict=True) if helps]
+            approximate = replace(given.effort, exact=False, logistic=False)
+            factories = helping or [replace(factories[0], effort=approximate)]
+    if not len(held) or pace.over or not all_in_time(factories, split.train, pace):
+        factories = factories[:1]
+    fit = _average(train_members(factories, split, loss, pace), held, loss)
+    fit = replace(fit, source=given.rows.source, looks=looks, boosting=boosting)
+    if boosting is not None:
+        return fit if given.classifies else fit.mixed(loss)
+    return replace(fit, short=fit.short or ("boosting was left out" if tried else ""))
 
-    def as_large(half: ModelFactory, factory: ModelFactory) -> bool:
-        """Return whether half of the memory holds a model as large as all of it does."""
-        if factory.exact() is not None:
-            return half.exact() is not None
-        return half.plan(factory.approximations[0], np.arange(n), streamed=True) is not None
+
+def split_rows(factory: ModelFactory, rng: np.random.Generator) -> Split:
+    """Hold out a fifth of the rows, at most 4,000; a class whose rows are all among them is trained on."""
+    counted, every = factory.rows.counted, np.arange(factory.rows.n)
+    held = np.sort(factory.holdout.held(counted, min(MOST_HELD, int(HELD_PART * len(counted))), rng))
+    rest = np.delete(every, held)
+    if factory.classifies:
+        classes = np.asarray(factory.rows.targets.values)
+        held = held[np.isin(classes[held], classes[rest])]
+        rest = np.delete(every, held)
+    return Split(rest, held)
+
+
+def train_members(
+    factories: Sequence[ModelFactory], split: Split, loss: HeldLoss, pace: Pace
+) -> list[Member]:
+    """Train one or two models of all rows, each exactly if memory and time allow it.
+
+    A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
+    some of their steps do not run in parallel. If memory holds only one exact model, a second one would take
+    as long again; an approximate one gives more than half of its benefit.
+    """
+    whole = factories[0].resources
 
     def member(factory: ModelFactory, pace: Pace = pace) -> Member:
-        return exact(factory, held, rest, loss, pace) or stream_model(factory, held, rest, loss, pace)
+        return exact_model(factory, split, loss, pace) or stream_model(factory, split, loss, pace)
 
-    # A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
-    # some of their steps do not run in parallel. If memory holds only one exact model, a second one would
-    # take as long again; an approximate one gives more than half of its benefit.
-    half = whole.memory_bytes // 2
-    halves = [replace(each.under(memory_bytes=half), phases=silent) for each in factories]
-    if len(factories) > 1 and all(map(as_large, halves, factories)):
-        given.phases("two models")
+    halves = [each.part(2) for each in factories]
+    if len(factories) > 1 and all(map(_as_large, halves, factories)):
+        factories[0].phases("two models")
         members = whole.engine.map(member, halves)
     else:
         members = [member(factories[0], pace.part(FIRST_TIME) if len(factories) > 1 else pace)]
         alone = members[0].model.plan.method == "exact"
         for factory in factories[1:]:
-            members.append(stream_model(factory, held, rest, loss, pace) if alone else member(factory))
-    for j, (each, own) in enumerate(zip(members, rounds, strict=True)):
-        members[j] = replace(each, rounds=own, setup=each.setup.within(whole.memory_bytes))
-    fit = replace(_average(members, held, loss), source=rows.source, looks=looks)
-    if trees is not None:
-        fit = fit.beside(*trees)
-        return fit if given.classifies else fit.mixed(loss)
-    return replace(fit, short=fit.short or ("boosting was left out" if tried else ""))
+            members.append(stream_model(factory, split, loss, pace) if alone else member(factory))
+    return [replace(each, setup=each.setup.within(whole.memory_bytes)) for each in members]
+
+
+def _as_large(half: ModelFactory, factory: ModelFactory) -> bool:
+    """Return whether half of the memory holds a model as large as all of it does."""
+    if factory.exact() is not None:
+        return half.exact() is not None
+    return half.plan(factory.approximations[0], np.arange(half.rows.n), streamed=True) is not None
 
 
 def _average(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:

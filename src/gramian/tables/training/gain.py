@@ -102,22 +102,23 @@ def mean_of(
 
 def look(
     first: Float64Array, others: Sequence[Float64Array], held: IntArray, loss: HeldLoss
-) -> list[tuple[Gain, bool]]:
+) -> tuple[tuple[float, float, bool], ...]:
     """Return by how much each of the other values lowers the loss of the best mean of those before it.
 
-    True beside the gain says that this is LEAST_GAIN of the loss or more; values that lower it by less are in
-    no mean that follows.
+    Behind the gain come its standard error, and whether the gain is LEAST_GAIN of the loss or more; values of
+    which it is less are in no mean that follows.
     """
-    found = []
+    found = list[tuple[float, float, bool]]()
     for values in others:
         before = first.reshape(values.shape)
         share = _best_share(before, values, held, loss)
         mean = (1.0 - share) * before + share * values
         gain = Gain.of_values(before, mean, held, loss)
-        found.append((gain, gain.loss > LEAST_GAIN * loss(before, held)))
-        if found[-1][1]:
+        helps = gain.loss > LEAST_GAIN * loss(before, held)
+        found.append((gain.loss, gain.error, helps))
+        if helps:
             first = mean
-    return found
+    return tuple(found)
 
 
 def _best_share(first: Float64Array, second: Float64Array, held: IntArray, loss: HeldLoss) -> float:

@@ -90,7 +90,13 @@ def with_logistic(
         models = FoldModels(kernel.__matmul__, SQUARED, signs, weights, places)
         held, values = counted, left_out(models.fit(alpha), places)
         if unseen is not None and models.coefficients is not None:
-            unseen = unseen.of_folds(counted, tuple(folds), models.coefficients, models.offsets)
+            unseen = replace(
+                unseen,
+                points=counted,
+                folds=tuple(folds),
+                coefficients=models.coefficients,
+                offsets=models.offsets,
+            )
     if not factory.classifies or not factory.effort.logistic or _work(signs, len(places)) > MOST_WORK:
         return held, values, None, unseen
     part = _part(kernel, 0.5 * (1.0 + signs), weights, places, QUARTER * alpha)

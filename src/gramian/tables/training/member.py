@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from gramian.metric.learning import Round
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.streaming import RidgeStream
+from gramian.search import Split
 from gramian.tables.importance.unseen import ExactUnseen, FoldsUnseen, Unseen
 from gramian.tables.training.gain import FACTORS, HeldLoss, best_penalty
 from gramian.tables.training.logistic import LogisticPart, with_logistic
@@ -39,20 +41,20 @@ Solved = tuple[Float64Array, Float64Array]
 class Member:
     """A model with one kernel, and the values of rows from models without them.
 
-    ``parameters`` are those that the model was trained with. ``held`` are the numbers of these rows: the
-    held-out rows, or all rows of a small table. ``logistic`` is the logistic model beside an exact model of
-    classes. ``short`` says what there was no time for ("" if there was time for all). ``unseen`` are the
-    models behind the values, None if no row is held out.
+    ``setup`` is what the model was trained with, ``rounds`` those that learned its metric. ``held`` are the
+    numbers of these rows: the held-out rows, or all rows of a small table. ``logistic`` is the logistic model
+    beside an exact model of classes. ``short`` says what there was no time for ("" if there was time for
+    all). ``unseen`` are the models behind the values, None if no row is held out.
     """
 
     model: KernelModel
     setup: FitSetup
     held: IntArray
     values: Float64Array
+    rounds: tuple[Round, ...] = ()
     logistic: LogisticPart | None = None
     unseen: Unseen | None = None
     short: str = ""
-    rounds: tuple[Round, ...] = ()
 
     def narrow(self, held: IntArray) -> Member:
         """Return this member with the values of these rows only."""
@@ -61,7 +63,7 @@ class Member:
         return replace(self, held=held, values=self.values[places], logistic=part)
 
 
-def all_in_time(factories: list[ModelFactory], rest: IntArray, pace: Pace) -> bool:
+def all_in_time(factories: Sequence[ModelFactory], rest: IntArray, pace: Pace) -> bool:
     """Return whether there is time for the largest model of each factory that memory holds."""
     if not pace.limited or len(factories) == 1:
         return True
@@ -81,11 +83,12 @@ def all_in_time(factories: list[ModelFactory], rest: IntArray, pace: Pace) -> bo
 # ---- streamed ------------------------------------------------------------------------------------
 
 
-def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member:
+def stream_model(factory: ModelFactory, split: Split, loss: HeldLoss, pace: Pace) -> Member:
     """Return the model of all rows: penalties are compared on held-out rows, which are then added.
 
     Under a time limit the ranks are smaller, and if that does not suffice, fewer rows are used.
     """
+    held, rest = split.held_out, split.train
     stream, used, smallest = _sum_first_part(factory, rest, pace)
     alpha, values = factory.point.alpha, np.zeros((0, 1))
     longest, least, best = 0.0, np.inf, None
@@ -120,7 +123,7 @@ def stream_model(factory: ModelFactory, held: IntArray, rest: IntArray, loss: He
         short = f"{short or 'the model was fitted'} to {rows}"
         plan = replace(plan, reason=f"{rows}, drawn at random, to suit time_limit")
     model = replace(stream.solved, plan=plan)
-    return Member(model, stream.setup, held, values, short=short, unseen=best)
+    return Member(model, stream.setup, held, values, factory.rounds, short=short, unseen=best)
 
 
 def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[RidgeStream, int, bool]:
@@ -145,7 +148,7 @@ def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[
     raise factory.too_small()
 
 
-def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member | None:
+def exact_model(factory: ModelFactory, split: Split, loss: HeldLoss, pace: Pace) -> Member | None:
     """Return the exact model of all rows, with a penalty chosen by exact models of a part of them.
 
     None if memory or time is too short for it.
@@ -153,7 +156,7 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
     whole = factory.exact()
     if whole is None:
         return None
-    factory = whole
+    factory, held, rest = whole, split.held_out, split.train
     rows, every, direct = factory.rows, np.arange(factory.rows.n), factory.direct
     last = 0.0  # seconds that the last fit is expected to take
     if pace.limited:
@@ -214,6 +217,8 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
             factory.resources.engine,
         )
     if not len(held) or (pace.limited and pace.left < LOGISTIC_TIMES * longest):
-        return Member(model, setup, held, values, unseen=unseen)
+        return Member(model, setup, held, values, factory.rounds, unseen=unseen)
     folded = factory.effort.leaves_out_all(len(rows.counted)) and not pace.limited
-    return Member(model, setup, *with_logistic(factory, model, alpha, held, values, unseen, folded=folded))
+    found = with_logistic(factory, model, alpha, held, values, unseen, folded=folded)
+    held, values, logistic, unseen = found
+    return Member(model, setup, held, values, factory.rounds, logistic, unseen)

@@ -28,6 +28,7 @@ from gramian.exact.penalties import IterativeTrials, PenaltyTrials
 from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
+from gramian.metric.learning import Round
 from gramian.metric.metric import Metric
 from gramian.ridge.choosing import fit_ridge
 from gramian.ridge.model import KernelModel
@@ -66,7 +67,7 @@ class ModelFactory:
 
     rows : all rows of weight above 0; point : kernel, metric, bandwidth and penalty; resources, seed : of
     each fit; holdout : how rows are held out; effort : whether large models are exact; phases : is told of
-    the phases of each fit.
+    the phases of each fit; rounds : those in which the metric of the point was learned.
     """
 
     rows: LabelledRows[Targets]
@@ -76,6 +77,7 @@ class ModelFactory:
     holdout: HoldOut = field(default_factory=HoldOut)
     effort: TableEffort = EFFORTS[DEFAULT]
     phases: Phases = silent
+    rounds: tuple[Round, ...] = ()
 
     def setup(self, approximation: Method, metric: Metric | None = None) -> FitSetup:
         """Return the setup of a fit; ``metric`` replaces that of the point."""
@@ -114,6 +116,10 @@ class ModelFactory:
     def under(self, **resources: Any) -> ModelFactory:
         """Return this factory with other resources: ``memory_bytes``, ``engine`` or ``tile_dtype``."""
         return replace(self, resources=replace(self.resources, **resources))
+
+    def part(self, count: int) -> ModelFactory:
+        """Return this factory with its part of the memory, for one of ``count`` models side by side."""
+        return replace(self.under(memory_bytes=self.resources.memory_bytes // count), phases=silent)
 
     def plan(self, approximation: Method, numbers: IntArray, *, streamed: bool = False) -> Plan | None:
         """Return the plan of a fit to these rows; ``streamed``: rows arrive in more than one part.

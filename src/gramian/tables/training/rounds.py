@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,11 +18,15 @@ from gramian.metric.learning import PROGRESS, LearnedMetric, Round, learn_metric
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
 from gramian.ridge.model import KernelModel
-from gramian.search import Limits, Trial, search
+from gramian.search import Split
+from gramian.tables.small_problem import Point
 from gramian.tables.training.gain import HeldLoss
 from gramian.tables.training.model_factory import Method, ModelFactory, of_sizes
 from gramian.tables.training.time import Pace
 
+#: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
+#: one's; and the largest share of the remaining time that the rounds may take. Chosen by hand.
+NEAR, ROUNDS_TIME = 1.1, 0.3
 #: Sizes of the models that the metric rounds fit: root, rank and rows of a block (None: the root alone).
 #: The first that memory holds is taken. Chosen by hand.
 ROUND_SIZES = ((300, 100, 650), (100, 0, None))
@@ -41,25 +45,53 @@ BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 GRADIENT_ROWS = 2_000
 
 
-def learn_point(
-    factory: ModelFactory,
-    held: IntArray,
-    rest: IntArray,
+def learn_points(
+    factories: Sequence[ModelFactory],
+    split: Split,
     loss: HeldLoss,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
     pace: Pace,
-) -> tuple[ModelFactory, tuple[Round, ...], Float64Array | None]:
-    """Return the factory with the metric and bandwidth learned in some rounds, and these rounds.
+) -> tuple[list[ModelFactory], list[Float64Array]]:
+    """Return factories with learned metrics and bandwidths, the best first: those whose error comes near it.
+
+    Also return the values of the held-out rows by the best small model of each that had any.
+    """
+    count, short = len(factories), pace.part(ROUNDS_TIME)
+    seeds = rng.spawn(count)
+
+    def learned(j: int) -> tuple[Point, tuple[Round, ...], Float64Array | None]:
+        # Models this small are learned faster side by side than on several threads each.
+        single = factories[j].part(count).under(engine=Engine(1))
+        return learn_point(single, split, loss, switched, seeds[j], short)
+
+    found = factories[0].resources.engine.map(learned, range(count))
+    errors = [min((each.error for each in rounds), default=math.inf) for _, rounds, _ in found]
+    order = np.argsort(errors, kind="stable").tolist()
+    near = [j for j in order if errors[j] <= NEAR * min(errors)] or order[:1]
+    better = [replace(factories[j], point=found[j][0], rounds=found[j][1]) for j in near]
+    return better, [values for *_, values in map(found.__getitem__, near) if values is not None]
+
+
+def learn_point(
+    factory: ModelFactory,
+    split: Split,
+    loss: HeldLoss,
+    switched: tuple[tuple[int, ...], ...],
+    rng: np.random.Generator,
+    pace: Pace,
+) -> tuple[Point, tuple[Round, ...], Float64Array | None]:
+    """Return the factory's point with the metric and bandwidth learned in some rounds, and these rounds.
 
     Last come the values of the held-out rows by the best of the small models, None if there was no model.
     """
+    held, rest = split.held_out, split.train
     most, d = factory.effort.round_rows[factory.classifies], factory.rows.source.shape[1]
     most = min(most, factory.resources.memory_bytes // (ROUND_BYTES * d))
     drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
     sized = for_rounds(factory, drawn)
     if sized is None:
-        return factory, (), None
+        return factory.point, (), None
     factory, small = sized
     if pace.limited:
         plan = factory.plan(small, drawn)
@@ -67,7 +99,7 @@ def learn_point(
         fits = expected <= ROUND_SHARE * pace.left
         count = len(drawn) if fits else int(len(drawn) * ROUND_SHARE * pace.left / expected)
         if count < LEAST_ROUND_ROWS:
-            return factory, (), None
+            return factory.point, (), None
         if count < len(drawn):
             drawn = factory.drawn(drawn, count, rng)
             fewer = for_rounds(factory, drawn)
@@ -84,28 +116,23 @@ def learn_point(
 
     rows = factory.rows.source.take(drawn[rng.permutation(len(drawn))])
     form = "diagonal" if factory.point.metric.matrix is None else "full"
-    enough, engine = factory.enough, factory.resources.engine
-
-    def fitted(metric: Metric) -> KernelModel:
-        return factory.fit(factory.setup(small, metric), drawn)
-
-    learner = Rounds(fitted, error_of, rows, form, switched, pace, enough, engine)
+    learner = Rounds(factory, small, drawn, error_of, rows, form, switched, pace)
     settings = LearnedMetric(form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
     metric, rounds = learn_metric(learner, factory.point.metric, settings)
-    start = replace(factory, point=replace(factory.point, metric=metric))
-    best = Trial(start, min(each.error for each in rounds), None)
-
-    def judge(rows: IntArray, other: ModelFactory) -> tuple[float, None]:
-        return error_of(other.fit(other.setup(small), rows)), None
-
-    limits = Limits(until=pace.until, enough=enough, patience=1, progress=PROGRESS)
+    start = best = replace(factory.point, metric=metric)
+    lowest = min(each.error for each in rounds)
     for factor in BANDWIDTH_FACTORS:
-        bandwidths = [factor**step * start.point.bandwidth for step in range(1, BANDWIDTH_STEPS + 1)]
-        others = [replace(start, point=replace(start.point, bandwidth=each)) for each in bandwidths]
-        tried = search(drawn, [others], judge, limits, start=best)
-        if tried.best is not best and tried.best is not None:
-            return tried.best.candidate, rounds, values
-    return start, rounds, values
+        for step in range(1, BANDWIDTH_STEPS + 1):
+            if lowest <= factory.enough or not pace.left:
+                break
+            other = replace(start, bandwidth=factor**step * start.bandwidth)
+            error = error_of(factory.fit(replace(factory, point=other).setup(small), drawn))
+            if not (error < lowest and error <= (1.0 - PROGRESS) * lowest):
+                break
+            best, lowest = other, error
+        if best is not start:
+            break
+    return best, rounds, values
 
 
 def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, Method] | None:
@@ -143,20 +170,20 @@ def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
 class Rounds:
     """Input of :func:`gramian.metric.learning.learn_metric`: how to fit, judge and differentiate a model.
 
-    fit_model : from a metric to a ridge model; judge : from a model to its held-out error; rows : the
-    fitted rows in random order; form : form of the metric; switched : groups of columns whose values are
-    switched in place of a derivative; pace : remaining time of the rounds, updated by their fits; enough :
-    error at which no further model is needed; engine : threads of the gradients.
+    factory, method, numbers : train models, by this method, of the rows with these numbers; judge : from a
+    model to its held-out error; rows : these rows in random order; form : form of the metric; switched :
+    groups of columns whose values are switched in place of a derivative; pace : remaining time of the rounds,
+    updated by their fits.
     """
 
-    fit_model: Callable[[Metric], KernelModel]
+    factory: ModelFactory
+    method: Method
+    numbers: IntArray
     judge: Callable[[KernelModel], float]
     rows: Rows
     form: str
     switched: tuple[tuple[int, ...], ...]
     pace: Pace
-    enough: float
-    engine: Engine
 
     @cached_property
     def covariance(self) -> Float64Array:
@@ -169,13 +196,13 @@ class Rounds:
 
     def fit(self, metric: Metric, before: object) -> _Fitted:
         """Fit a new model under a metric."""
-        model = self.fit_model(metric)
+        model = self.factory.fit(self.factory.setup(self.method, metric), self.numbers)
         self.pace.note(model.plan)
         return _Fitted(self, model, self.judge(model))
 
     def screen(self, metric: Metric, before: object) -> float:
         """Return the held-out error of a model under a metric."""
-        return self.judge(self.fit_model(metric))
+        return self.judge(self.factory.fit(self.factory.setup(self.method, metric), self.numbers))
 
     @cached_property
     def gradient_rows(self) -> Float64Array:
@@ -200,7 +227,7 @@ class _Fitted:
     def outer_product(self) -> Float64Array:
         """Return the average gradient outer product; zeros, which end the rounds, if no more are needed."""
         rounds = self.rounds
-        if rounds.pace.over or self.error <= rounds.enough:
+        if rounds.pace.over or self.error <= rounds.factory.enough:
             d = rounds.gradient_rows.shape[1]
             return np.zeros((d, d) if rounds.form == "full" else d)
         model = self.model
@@ -211,6 +238,6 @@ class _Fitted:
             form=rounds.form,
             switched=rounds.switched,
             levels=rounds.levels,
-            engine=rounds.engine,
+            engine=rounds.factory.resources.engine,
             until=rounds.pace.until,
         )

@@ -78,13 +78,13 @@ class SearchRows:
             return level_means(groups, rows.take, numbers, fit.responses(numbers), w, like)
 
         wide = replace(rows.columns, lookups=lookups)
-        forms = {False: rows.under(wide, known_own) if lookups else rows}
+        forms = {False: EncodedRows(wide, rows.table, known_own) if lookups else rows}
         known = {0: tuple[LevelMeans, ...]()}
         if groups:
             counted = every if weights is None else np.flatnonzero(weights > 0)
             few = len(counted) <= MOST_ROWS
             means = means_of(counted if few else rng.choice(counted, MOST_ROWS, replace=False))
-            forms[True] = rows.under(replace(wide, means=means), known_own)
+            forms[True] = EncodedRows(replace(wide, means=means), rows.table, known_own)
             # The search's means know no more rows than the fits that they are compared with.
             known |= {size: means_of(sample[n_held : n_held + size], means) for size in sizes}
         encoded = np.asarray(rows.take(sample), np.float64)
