@@ -13,15 +13,12 @@ import gramian as gm
 from gramian.engine import Engine
 from gramian.landmarks.partition import CenterPartition
 from gramian.svm.divide import decomposition
-from gramian.svm.divide.active_set_cg import solve_faces
+from gramian.svm.divide.active_set_cg import TwoLevel, solve_faces
 from gramian.svm.divide.decomposition import DualLimits, refine
 from gramian.svm.divide.dual import Dual
-from gramian.svm.divide.gram import Gram
-from gramian.svm.divide.interior import interior_point
+from gramian.svm.divide.gram import SIDE, Gram, SymmetricTiles
 from gramian.svm.divide.levels import Hierarchy, climb, cluster_rows
-from gramian.svm.divide.preconditioner import TwoLevel
-from gramian.svm.divide.subproblem import _shifted, solve_box
-from gramian.svm.divide.tiles import SIDE, SymmetricTiles
+from gramian.svm.divide.subproblem import _shifted, interior_point, solve_box
 
 FLOAT64 = np.dtype(np.float64)
 

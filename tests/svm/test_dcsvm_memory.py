@@ -11,10 +11,9 @@ import gramian as gm
 from gramian.engine import Engine
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.dcsvc_training import LEAST_BYTES, DCSVCParameters
-from gramian.svm.divide.gram import Gram
+from gramian.svm.divide.active_set_cg import TwoLevel
+from gramian.svm.divide.gram import SIDE, TILE_BYTES, Gram, SymmetricTiles
 from gramian.svm.divide.pivots import _factor
-from gramian.svm.divide.preconditioner import TwoLevel
-from gramian.svm.divide.tiles import SIDE, TILE_BYTES, SymmetricTiles
 
 
 def rows_of(X, kernel, threads):

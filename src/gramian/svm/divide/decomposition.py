@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gramian._typing import Array, Float64Array
-from gramian.svm.divide.active_set_cg import solve_faces
+from gramian.svm.divide.active_set_cg import TwoLevel, solve_faces
 from gramian.svm.divide.dual import Dual
-from gramian.svm.divide.gram import Gram
-from gramian.svm.divide.preconditioner import TwoLevel
+from gramian.svm.divide.gram import TILE_BYTES, Gram, SymmetricTiles
 from gramian.svm.divide.subproblem import SQUARES, solve_box
-from gramian.svm.divide.tiles import TILE_BYTES, SymmetricTiles
 
 #: A row held at its bound by a gradient of at least this much is always left out of a round. Chosen by hand,
 #: as are the next constants.
