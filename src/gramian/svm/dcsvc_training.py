@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 
-from gramian._budget import UNSEEN_BYTES, format_bytes, parse_bytes
+from gramian._budget import UNSEEN_BYTES, format_bytes
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._numerics import STORED_TOLERANCE
 from gramian._phases import Progress
-from gramian._random import as_generator, children
-from gramian._typing import Float64Array, IntArray, Rows
+from gramian._random import children
+from gramian._typing import IntArray, Rows
 from gramian.compression.expansion import MOST_PAIRS, PairwisePredictor, class_pairs
 from gramian.compression.plan import NOMINAL_THREADS
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import TILE_DTYPES, KernelParameters
@@ -30,9 +29,9 @@ from gramian.exceptions import AccuracyWarning, BudgetError, InputError, Numeric
 from gramian.kernels import Kernel
 from gramian.kernels.base import finite_diagonal, negative_part
 from gramian.kernels.precomputed import Precomputed
+from gramian.svm.dcsvc_levels import Climb, climb, cluster_rows
 from gramian.svm.divide.decomposition import DualLimits
 from gramian.svm.divide.gram import Gram
-from gramian.svm.divide.levels import Climb, climb, cluster_rows
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -45,21 +44,6 @@ LEAST_BYTES = 64 << 20
 PANEL_ROWS = 384
 #: Part of the budget that more threads than ``NOMINAL_THREADS`` may take for what BLAS and malloc keep.
 THREADS_SHARE = 0.25
-#: Steps of libsvm a row, at most: on 1,500 rows some seconds. Kernels of values up to 1 took up to 800 a row
-#: (C = 10,000); products of features of very different scales have no end.
-LEAF_STEPS = 1000
-
-
-def libsvm_leaf(square: Float64Array, y: Float64Array, most: Float64Array, tol: float) -> Float64Array:
-    """Return α of a dense problem by libsvm, which is fast on some thousand rows.
-
-    Warns ``ConvergenceWarning`` where it stops at :data:`LEAF_STEPS`, with an α that is feasible.
-    """
-    model = SVC(C=1.0, kernel="precomputed", tol=tol, max_iter=LEAF_STEPS * len(y))
-    model.fit(square, y, sample_weight=most)
-    alpha = np.zeros(len(y))
-    alpha[model.support_] = np.abs(model.dual_coef_[0])
-    return alpha
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,21 +59,19 @@ class DCSVCParameters:
     early: Any  #: False, True, or how many merges above the leaves prediction stops
     tol: float
     max_iter: int
-    tile_dtype: str
-    memory_bytes: int
-    engine: Engine
-    random_state: Any
+    run: Run
 
     @classmethod
     def of(cls, model: BaseEstimator) -> Self:
         """Return the checked parameters of an estimator."""
-        budget = parse_bytes(model.memory_budget)
-        if budget < LEAST_BYTES:
+        run = Run.of(model)
+        if run.memory_bytes < LEAST_BYTES:
             raise BudgetError(
                 f"memory_budget={model.memory_budget!r} is under {format_bytes(LEAST_BYTES)}, which the "
                 f"tiles of a working set take. Give memory_budget={LEAST_BYTES} or more.",
                 LEAST_BYTES,
             )
+        one_of("tile_dtype", run.tile_dtype, TILE_DTYPES)
         return cls(
             KernelParameters.given(model),
             model.standardize,
@@ -100,10 +82,7 @@ class DCSVCParameters:
             model.early,
             positive_number("tol", model.tol),
             whole_number("max_iter", model.max_iter, 1),
-            one_of("tile_dtype", model.tile_dtype, TILE_DTYPES),
-            budget,
-            Engine(model.n_jobs),
-            model.random_state,
+            run,
         )
 
     def merges(self, n_levels: int) -> int | None:
@@ -119,7 +98,7 @@ class DCSVCParameters:
 
     def shared_out(self) -> tuple[Engine, int]:
         """Return the threads that the budget holds, and what it leaves for the matrices of problems."""
-        budget = self.memory_bytes
+        budget = self.run.memory_bytes
         share = int(THREADS_SHARE * budget)
 
         def taken(threads: int) -> int:
@@ -127,7 +106,7 @@ class DCSVCParameters:
             largest = math.isqrt((budget - share) // (8 * threads))
             return threads * (UNSEEN_BYTES + 8 * PANEL_ROWS * largest)
 
-        threads = self.engine.n_threads
+        threads = self.run.engine.n_threads
         while threads > NOMINAL_THREADS and taken(threads) > share:
             threads -= 1
         return Engine(threads), budget - UNSEEN_BYTES - max(share, taken(NOMINAL_THREADS))
@@ -153,21 +132,16 @@ def fit_dcsvc(
 
     ``progress`` is told of each leaf that is solved.
     """
-
-    def leaf_solver(*problem: Any) -> Float64Array:
-        progress(1)
-        return libsvm_leaf(*problem)
-
     n, asked, classes = rows.n, parameters, rows.targets.classes
     _check_pairs(len(classes))
     most = np.full(n, asked.C) if rows.weights is None else asked.C * rows.weights
     codes = np.asarray(rows.targets.codes(slice(0, n)), np.intp)
     scaled = scaled_input(asked.kernel, asked.standardize, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    kernel, rng = asked.kernel.of(source, rows.weights), as_generator(asked.random_state)
+    kernel, rng = asked.kernel.of(source, rows.weights), asked.run.rng
     engine, memory = asked.shared_out()
     values = source.rows(slice(0, n))
-    dtype: np.dtype[Any] = np.dtype(np.float32 if asked.tile_dtype == "float32" else np.float64)
+    dtype: np.dtype[Any] = np.dtype(np.float32 if asked.run.tile_dtype == "float32" else np.float64)
     finite_diagonal(kernel, values, dtype)
     if not kernel.definite:
         _warn_if_indefinite(kernel, values)
@@ -188,7 +162,7 @@ def fit_dcsvc(
         part = gram.alone(index, Engine(1) if parallel else engine)
         y = np.where(codes[index] == first, 1.0, -1.0)
         edges = hierarchy.edges(index, asked.leaf_rows, merges)
-        return index, climb(part, y, most[index], edges, asked.intercept, limits, stream, leaf_solver)
+        return index, climb(part, y, most[index], edges, asked.intercept, limits, stream, progress)
 
     tasks = list(zip(pairs, children(rng, len(pairs))))
     whole, solved = np.zeros((len(classes) - 1, n)), []

@@ -13,7 +13,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram, SymmetricTiles
-from gramian.svm.divide.subproblem import Solve, from_inside
+from gramian.svm.divide.subproblem import Solve, interior_point
 
 #: Most faces (sets of free coordinates) in one call, and most conjugate gradient steps on a face; the caller
 #: calls again if needed. Chosen by hand, as are the next constants.
@@ -40,73 +40,51 @@ def solve_faces(
 
     Source: Hintermüller, Ito and Kunisch 2003; Gould, Hribar and Nocedal 2001 for the projection.
     """
-    lower, upper, total = start.lower, start.upper, start.total
     face = start.at(start.u.copy(), start.gradient.copy())
-    at_lower, at_upper = held & (start.u <= lower), held & (start.u >= upper)
-    if not _follow(face, tiles, preconditioner, total, at_lower, at_upper, goal):
-        inside = np.flatnonzero(upper > lower)
+    if _follow(face, tiles, preconditioner, np.where(held, start.sides, 0), goal):
+        return start.into_box(face.u)
+    everything = np.ones(len(tiles), bool)
 
-        def spread(v: Float64Array) -> Float64Array:
-            out = np.zeros(len(tiles))
-            out[inside] = v
-            return out
+    def shifted(diagonal: Float64Array) -> Solve:
+        near = preconditioner.on(everything, diagonal)
 
-        def product(v: Float64Array) -> Float64Array:
-            return tiles.matvec(spread(v))[inside]
+        def solve(right: Float64Array) -> Float64Array:
+            x, residual = np.zeros_like(right), right
+            direction, slope, first = np.zeros_like(right), 1.0, 0.0
+            for step in range(MOST_STEPS):
+                z = near(residual)
+                new = float(residual @ z)
+                first = first or new
+                if not new > SYSTEM_SHARE**2 * first:
+                    break
+                direction = z + (new / slope if step else 0.0) * direction
+                slope = new
+                image = tiles.matvec(direction) + diagonal * direction
+                length = slope / float(direction @ image)
+                x = x + length * direction
+                residual = residual - length * image
+            return x
 
-        def shifted(diagonal: Float64Array) -> Solve:
-            near = preconditioner.on(upper > lower, spread(diagonal))
+        return solve
 
-            def solve(right: Float64Array) -> Float64Array:
-                x, residual = np.zeros_like(right), right
-                direction, slope, first = np.zeros_like(right), 1.0, 0.0
-                for step in range(MOST_STEPS):
-                    z = near(residual)
-                    new = float(residual @ z)
-                    first = first or new
-                    if not new > SYSTEM_SHARE**2 * first:
-                        break
-                    direction = z + (new / slope if step else 0.0) * direction
-                    slope = new
-                    image = product(direction) + diagonal * direction
-                    length = slope / float(direction @ image)
-                    x = x + length * direction
-                    residual = residual - length * image
-                return x
-
-            return solve
-
-        linear = (start.gradient + tiles.matvec(lower - start.u))[inside]
-        diagonal = preconditioner.diagonal[inside]
-        best, _, at_lower, at_upper = from_inside(
-            start, inside, product, shifted, linear, diagonal, total, goal
-        )
-        if not _follow(face, tiles, preconditioner, total, at_lower, at_upper, goal):
-            return best
-    return start.into_box(face.u, total)
+    linear = start.gradient + tiles.matvec(start.lower - start.u)
+    best, _, sides = interior_point(start, tiles.matvec, shifted, linear, preconditioner.diagonal, goal)
+    return start.into_box(face.u) if _follow(face, tiles, preconditioner, sides, goal) else best
 
 
 def _follow(
-    face: Dual,
-    tiles: SymmetricTiles,
-    preconditioner: TwoLevel,
-    total: float | None,
-    at_lower: Array,
-    at_upper: Array,
-    goal: float,
+    face: Dual, tiles: SymmetricTiles, preconditioner: TwoLevel, sides: IntArray, goal: float
 ) -> bool:
     """Update the active sets, and the point with its gradient, until they settle; return whether they did."""
-    wide = face.upper > face.lower
     changes: list[int] = []
     for _ in range(MOST_FACES):
-        free = ~(at_lower | at_upper) & wide
+        free = sides == 0
         if not free.any():
             return False
-        u = face.put(np.where(wide, face.u, face.lower), at_lower, at_upper)
-        offset = _minimise(face, tiles, preconditioner.on(free), u, free, total, FACE_SHARE * goal)
-        new = face.fixed(face.u, face.gradient + offset, free, at_lower, at_upper, goal)
-        changes.append(int((new[0] ^ at_lower).sum() + (new[1] ^ at_upper).sum()))
-        at_lower, at_upper = new
+        solve = preconditioner.on(free)
+        offset = _minimise(face, tiles, solve, face.put(face.u, sides), free, FACE_SHARE * goal)
+        before, sides = sides, face.next_sides(face.u, face.gradient + offset, sides, goal)
+        changes.append(int(np.count_nonzero(sides != before)))
         if changes[-1] <= FEW_CHANGES * np.count_nonzero(free):
             return True
         if len(changes) > 2 and changes[-1] > SETTLING * changes[-3]:
@@ -115,16 +93,10 @@ def _follow(
 
 
 def _minimise(
-    face: Dual,
-    tiles: SymmetricTiles,
-    solve: Solve,
-    u: Float64Array,
-    free: Array,
-    total: float | None,
-    goal: float,
+    face: Dual, tiles: SymmetricTiles, solve: Solve, u: Float64Array, free: Array, goal: float
 ) -> float:
-    """Move to u, then minimise over its free coordinates with Σu = total; return the multiplier b."""
-    change = u - face.u
+    """Move to u, then minimise over its free coordinates with Σu fixed; return the multiplier b."""
+    change, total = u - face.u, face.total
     even = np.zeros(0)
     if total is not None:
         even = solve(np.ones(int(free.sum())))

@@ -49,8 +49,8 @@ def refine(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator)
     """
     left = limits.max_iter
     while (violation := dual.violation()) > limits.tol and left > 0:
-        half = 0.5 * violation if dual.equality else violation
-        keep = dual.inside | (dual.pressure() > -min(half, MOST_MARGIN))
+        half = violation if dual.total is None else 0.5 * violation
+        keep = (dual.sides == 0) | (dual.pressure() > -min(half, MOST_MARGIN))
         index, rest = np.flatnonzero(keep), np.flatnonzero(~keep)
         part, local = gram.part(index), dual.part(index)
         _settle(
@@ -76,7 +76,7 @@ def _settle(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator
         pressure = dual.pressure()
         inner = max(0.3 * goal, 0.05 * violation)
         # Include rows close to violating, held at their bound at first: the set's moves may release them.
-        near = np.flatnonzero(dual.inside | (pressure > -NEAR_SHARE * violation))
+        near = np.flatnonzero((dual.sides == 0) | (pressure > -NEAR_SHARE * violation))
         chosen, new = near, None
         if len(near) > dense_rows:
             own = replace(limits, tol=inner)
@@ -111,8 +111,7 @@ def _large(
     # Beside what is kept, each thread computes one tile or one block of the preconditioner.
     kept = max(limits.memory_bytes // 2, limits.memory_bytes - gram.engine.n_threads * TILE_BYTES)
     tiles, preconditioner = SymmetricTiles(gram, kept // 2), TwoLevel(gram, kept // 2, rng)
-    held = ~local.inside & (pressure <= 0.25 * limits.tol)
-    aim = solve_faces(tiles, preconditioner, local, held, limits.tol)
+    aim = solve_faces(tiles, preconditioner, local, pressure <= 0.25 * limits.tol, limits.tol)
     change = aim - local.u
     image = tiles.matvec(change)
     reached = local.at(aim, local.gradient + image).violation()
@@ -123,4 +122,4 @@ def _large(
     if not slope < 0.0:
         return None
     length = 1.0 if curvature <= 0.0 else min(1.0, -slope / curvature)
-    return aim if length >= 1.0 else local.into_box(local.u + length * change, None)
+    return aim if length >= 1.0 else np.clip(local.u + length * change, local.lower, local.upper)

@@ -10,7 +10,7 @@ import scipy.linalg as la
 
 from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import unit_roundoff
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Float64Array, IntArray
 from gramian.svm.divide.dual import Dual
 
 #: Most active sets tried before the interior point. Chosen by hand, as are the next constants.
@@ -43,29 +43,19 @@ def solve_box(
     Source: Hintermüller, Ito and Kunisch 2003 (active sets); Mehrotra 1992 (interior point).
 
     >>> ones = np.ones(3)
-    >>> solve_box(np.eye(3), -2 * ones, Dual(0 * ones, -2 * ones, 0 * ones, ones, False), 1e-6)[0]
+    >>> solve_box(np.eye(3), -2 * ones, Dual(0 * ones, -2 * ones, 0 * ones, ones, None), 1e-6)[0]
     array([1., 1., 1.])
     """
-    total, lower, upper = start.total, start.lower, start.upper
     begun = start.at(start.u, gram @ start.u + linear)
-    pull = begun.gradient + begun.middle()
-    at_lower, at_upper = (start.u <= lower) & (pull >= -tol), (start.u >= upper) & (pull <= tol)
-    found = _active_sets(gram, linear, start, total, at_lower, at_upper, tol)
+    sides = start.next_sides(start.u, begun.gradient + begun.middle(), start.sides, tol)
+    found = _active_sets(gram, linear, start, sides, tol)
     if found is not None and _violation(gram, linear, start, found[0]) <= 2.0 * tol:
         return found
-    inside = np.flatnonzero(upper > lower)
-    square = gram if len(inside) == len(gram) else gram[np.ix_(inside, inside)]
-    u, offset, at_lower, at_upper = from_inside(
-        start,
-        inside,
-        square.dot,
-        partial(_shifted, square),
-        linear[inside] + (gram @ lower)[inside],
-        gram.diagonal()[inside],
-        total,
-        INTERIOR_SHARE * tol,
+    slope, diagonal = linear + gram @ start.lower, gram.diagonal()
+    u, offset, sides = interior_point(
+        start, gram.dot, partial(_shifted, gram), slope, diagonal, INTERIOR_SHARE * tol
     )
-    found = _active_sets(gram, linear, start, total, at_lower, at_upper, tol)
+    found = _active_sets(gram, linear, start, sides, tol)
     # If the minimum is not unique, a face's singular systems may be less accurate than the interior point.
     least = max(tol, _violation(gram, linear, start, u))
     return found if found and _violation(gram, linear, start, found[0]) <= least else (u, offset)
@@ -79,41 +69,33 @@ def _violation(gram: Float64Array, linear: Float64Array, box: Dual, u: Float64Ar
 
 
 def _active_sets(
-    gram: Float64Array,
-    linear: Float64Array,
-    box: Dual,
-    total: float | None,
-    at_lower: Array,
-    at_upper: Array,
-    tol: float,
+    gram: Float64Array, linear: Float64Array, box: Dual, sides: IntArray, tol: float
 ) -> tuple[Float64Array, float] | None:
     """Return the optimum and b by active sets from these; None if they do not settle or none is free."""
     for _ in range(MOST_SETS):
-        free = ~(at_lower | at_upper) & (box.upper > box.lower)
-        index = np.flatnonzero(free)
+        index = np.flatnonzero(sides == 0)
         if not index.size:
             return None
-        u = np.where(free, 0.0, np.where(at_upper, box.upper, box.lower))
+        u = box.put(np.zeros(len(sides)), sides)
         right, offset = -(linear[index] + gram[index] @ u), 0.0
         block = gram[np.ix_(index, index)]
-        if total is not None:
+        if box.total is not None:
             # Σu is fixed, so adding a multiple of (Σu)² only raises the rank: K may be singular on constants.
-            rest = total - float(u.sum())
+            rest = box.total - float(u.sum())
             weight = max(float(block.diagonal().mean()), unit_roundoff(np.float64))
             block = block + weight
             right = right + weight * rest
         factor = _cholesky(block)
         if factor is None:
             return None
-        if total is None:
+        if box.total is None:
             u[index] = cho_solve(factor, right)
         else:
             both = cho_solve(factor, np.column_stack([right, np.ones(len(right))]))
             offset = (float(both[:, 0].sum()) - rest) / float(both[:, 1].sum())
             u[index] = both[:, 0] - offset * both[:, 1]
-        before = at_lower, at_upper
-        at_lower, at_upper = box.fixed(u, gram @ u + linear + offset, free, at_lower, at_upper, tol)
-        if np.array_equal(before, (at_lower, at_upper)):
+        before, sides = sides, box.next_sides(u, gram @ u + linear + offset, sides, tol)
+        if np.array_equal(before, sides):
             return u, offset
     return None
 
@@ -151,58 +133,30 @@ GAP = 1e-8
 Solve = Callable[[Float64Array], Float64Array]
 
 
-def from_inside(
+def interior_point(
     box: Dual,
-    inside: IntArray,
     product: Solve,
     shifted: Callable[[Float64Array], Solve | None],
     linear: Float64Array,
     diagonal: Float64Array,
-    total: float | None,
     tol: float,
-) -> tuple[Float64Array, float, Array, Array]:
-    """Minimise over the coordinates ``inside`` whose bounds differ; return u, b and masks of both bounds.
+) -> tuple[Float64Array, float, IntArray]:
+    """Minimise ½xᵀKx + cᵀx over 0 ≤ x = u − lower ≤ upper − lower, with Σu = total where it is fixed.
 
-    Arguments from ``product`` on are those of :func:`interior_point` for these coordinates, with the diagonal
-    of K. A coordinate is at a bound, and set to it, if the bound's multiplier, scaled to its unit, exceeds
-    its distance to it.
-    """
-    lower, upper = box.lower, box.upper
-    width = (upper - lower)[inside]
-    rest = None if total is None else total - float(lower.sum())
-    x, offset, to_lower, to_upper = interior_point(product, shifted, linear, width, rest, tol)
-    largest = float(diagonal.max(initial=0.0))
-    # A row with k(x, x) = 0 has no natural unit; a huge one lets its larger multiplier decide.
-    unit = 1.0 / np.maximum(diagonal, unit_roundoff(np.float64) * largest if largest > 0 else 1.0)
-    at_lower, at_upper = lower >= upper, np.zeros(len(lower), bool)
-    lower_wins = to_lower > to_upper
-    at_lower[inside] = (to_lower * unit > x) & lower_wins
-    at_upper[inside] = (to_upper * unit > width - x) & ~lower_wins
-    u = lower.copy()
-    u[inside] += x
-    return box.into_box(box.put(u, at_lower, at_upper), total), offset, at_lower, at_upper
+    Returns u in the box, b of the equality, and the sides (:attr:`Dual.sides`) of the coordinates. A
+    coordinate is at a bound, and set to it, if the bound's multiplier, scaled to its unit, exceeds its
+    distance to it. ``product`` returns K v; ``shifted`` returns the function v ↦ (K + diag)⁻¹ v for a
+    diagonal, or None if factoring fails; linear : c, the gradient at u = lower; diagonal : of K.
 
-
-def interior_point(
-    product: Solve,
-    shifted: Callable[[Float64Array], Solve | None],
-    linear: Float64Array,
-    width: Float64Array,
-    total: float | None,
-    tol: float,
-) -> tuple[Float64Array, float, Float64Array, Float64Array]:
-    """Minimise ½xᵀKx + cᵀx over 0 ≤ x ≤ width, with Σx = total unless it is None.
-
-    Returns x, strictly inside the box, b of the equality, and the multipliers z ≥ 0 of x ≥ 0 and w ≥ 0 of
-    x ≤ width. ``product`` returns K v; ``shifted`` returns the function v ↦ (K + diag)⁻¹ v for a diagonal, or
-    None if factoring fails.
-
-    Applies Newton's method to K x + c + b = z − w and z x = w (width − x) = μ, with μ → 0. Each step solves a
-    system with K plus a positive diagonal for up to three right sides. Solving it approximately costs extra
-    steps but no accuracy, since each step recomputes the residual.
+    Applies Newton's method to K x + c + b = z − w and z x = w (width − x) = μ, with μ → 0, where z ≥ 0 and
+    w ≥ 0 are the multipliers of the lower and upper bounds. Each step solves a system with K plus a positive
+    diagonal for up to three right sides. Solving it approximately costs extra steps but no accuracy, since
+    each step recomputes the residual.
 
     Source: Mehrotra 1992; Fine and Scheinberg 2001 for the dual of the SVM.
     """
+    width = box.upper - box.lower
+    total = None if box.total is None else box.total - float(box.lower.sum())
     m = len(width)
     share = 0.5 if total is None else min(max(total / float(width.sum()), 1e-3), 1.0 - 1e-3)
     # Keep the distance s to the upper bound as a variable of its own: width − x could round to zero.
@@ -252,7 +206,12 @@ def interior_point(
         x, s, offset = x + length * dx, s - length * dx, offset + length * db
         z, w = z + length * dz, w + length * dw
         solve = None  # free this factor before the next one is computed
-    return x, offset, z, w
+    largest = float(diagonal.max(initial=0.0))
+    # A row with k(x, x) = 0 has no natural unit; a huge one lets its larger multiplier decide.
+    unit = 1.0 / np.maximum(diagonal, unit_roundoff(np.float64) * largest if largest > 0 else 1.0)
+    at_lower, at_upper = (z > w) & (z * unit > x), (z <= w) & (w * unit > width - x)
+    sides = at_upper.astype(np.intp) - at_lower
+    return box.into_box(box.put(box.lower + x, sides)), offset, sides
 
 
 def _reach(a: Float64Array, da: Float64Array, b: Float64Array, db: Float64Array) -> float:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
+from sklearn.svm import SVC
 
 from gramian._budget import LARGE_BYTES, give_back
+from gramian._phases import Progress
 from gramian._random import children
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
@@ -31,16 +33,16 @@ LEAST_LEAF = 0.25
 #: Clusters of the finest level with more than this many times ``leaf_rows`` are cut evenly: libsvm's time
 #: grows faster than the rows, and the next level repairs the lost accuracy.
 LARGE_LEAF = 2
-#: Bytes that the leaf solver takes for each entry of a leaf's kernel matrix: the float64 matrix, and libsvm's
+#: Bytes that libsvm takes for each entry of a leaf's kernel matrix: the float64 matrix, and libsvm's
 #: cache of its rows in float32.
 LEAF_ENTRY = 8 + 4
-#: Tolerance of the leaf solver as a fraction of ``tol``, so that its answer also passes with our gradient.
+#: Tolerance of libsvm as a fraction of ``tol``, so that its answer also passes with our gradient.
 LEAF_SHARE = 0.5
+#: Steps of libsvm a row, at most: on 1,500 rows some seconds. Kernels of values up to 1 took up to 800 a row
+#: (C = 10,000); products of features of very different scales have no end.
+LEAF_STEPS = 1000
 #: Allowed change of the gradient by neglecting kernel values between components, as a fraction of ``tol``.
 NEGLECTED_SHARE = 0.05
-
-#: Function from K (m, m), y = ±1, bounds C_i and a tolerance to α (m,).
-LeafSolver = Callable[[Float64Array, Float64Array, Float64Array, float], Float64Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Climb:
     u: Float64Array
     offsets: Float64Array  #: b of each cluster of the last level
     violation: float
-    iterations: int  #: working sets, pivoting steps, and leaves solved by the leaf solver
+    iterations: int  #: working sets, pivoting steps, and leaves solved by libsvm
     entries: int  #: kernel values computed
 
 
@@ -125,22 +127,23 @@ def climb(
     equality: bool,
     limits: DualLimits,
     rng: np.random.Generator,
-    leaf_solver: LeafSolver | None = None,
+    progress: Progress,
 ) -> Climb:
     """Solve the dual of labels y = ±1 and bounds C_i = ``most`` level by level, the last to the tolerance.
 
     levels : edges of the clusters (consecutive rows), finest level first. Clusters of the first level start
-    from α = 0 and use ``leaf_solver`` if it is given and the equality holds. Clusters of later levels start
-    from the solutions of their parts. They are solved by block pivoting over the components of the rows
-    (:func:`solve_pivots`); if that does not settle, by working sets, first of the support vectors alone, then
-    of all rows.
+    from α = 0; libsvm solves them if the equality holds, and ``progress`` is told of each. Clusters of later
+    levels start from the solutions of their parts. They are solved by block pivoting over the components of
+    the rows (:func:`solve_pivots`); if that does not settle, by working sets, first of the support vectors
+    alone, then of all rows.
 
     Kernel values between components are at most ε = ``NEGLECTED_SHARE`` · tol / ΣC_i, so neglecting them
     changes the gradient by at most ε Σα_i. The returned violation includes twice this bound.
 
     Source: Hsieh, Si and Dhillon 2014, algorithm 1.
     """
-    u, threads, iterations, entries = np.zeros(len(y)), gram.engine.n_threads, 0, 0
+    threads, iterations, entries = gram.engine.n_threads, 0, 0
+    u, lower, upper = np.zeros(len(y)), np.minimum(0.0, y * most), np.maximum(0.0, y * most)
     least = NEGLECTED_SHARE * limits.tol / (float(most.sum()) or 1.0)  # 0 without rows: nothing to neglect
     component = np.zeros(len(y), np.intp)
     if len(levels) > 1:
@@ -154,16 +157,14 @@ def climb(
             limits.max_iter,
             limits.memory_bytes // (threads if parallel else 1),
         )
-        solver = leaf_solver if number == 0 and equality else None
-        duals = [Dual.at_zero(y[place], most[place], equality) for place in places]
-        for dual, place in zip(duals, places):
-            dual.u[:] = np.clip(u[place], dual.lower, dual.upper)
+        level = Dual(u, -y, lower, upper, 0.0 if equality else None)
+        duals = [level.part(place) for place in places]  # they write to u
         grams = [gram.alone(place, Engine(1) if parallel else gram.engine) for place in places]
-        solve = partial(_solve, limits=own, least=least, leaf_solver=solver, last=last)
+        leaf = number == 0 and equality
+        solve = partial(_solve, limits=own, least=least, leaf=leaf, last=last, progress=progress)
         streams = children(rng, len(places))
         tasks = list(zip(grams, duals, streams, [component[place] for place in places]))
         violations = gram.engine.map(solve, tasks) if parallel else [solve(task) for task in tasks]
-        u = np.concatenate([dual.u for dual in duals])
         iterations += sum(dual.steps for dual in duals)
         entries += sum(each.entries for each in grams)
     signs = [_sign(y[place]) if equality else 0.0 for place in places]
@@ -176,8 +177,9 @@ def _solve(
     *,
     limits: DualLimits,
     least: float,
-    leaf_solver: LeafSolver | None,
+    leaf: bool,
     last: bool,
+    progress: Progress,
 ) -> float:
     """Solve one cluster from the u of ``dual``, whose gradient is still that of u = 0; return the violation.
 
@@ -185,13 +187,16 @@ def _solve(
     """
     gram, dual, rng, component = task
     y, neglected = -dual.gradient, 0.0
-    if not len(gram) or (dual.equality and _sign(y)):
+    if not len(gram) or (dual.total is not None and _sign(y)):
         return 0.0  # with a single class no coefficient can move
-    leaf = leaf_solver is not None and LEAF_ENTRY * len(gram) ** 2 <= limits.memory_bytes
-    if leaf_solver is not None and leaf:
+    leaf = leaf and LEAF_ENTRY * len(gram) ** 2 <= limits.memory_bytes
+    if leaf:
+        progress(1)
         square = gram.square()
-        alpha = leaf_solver(square, y, dual.upper - dual.lower, LEAF_SHARE * limits.tol)
-        dual.u[:] = np.clip(y * alpha, dual.lower, dual.upper)
+        libsvm = SVC(kernel="precomputed", tol=LEAF_SHARE * limits.tol, max_iter=LEAF_STEPS * len(y))
+        libsvm.fit(square, y, sample_weight=dual.upper - dual.lower)  # C = 1
+        dual.u[libsvm.support_] = libsvm.dual_coef_[0]
+        np.clip(dual.u, dual.lower, dual.upper, out=dual.u)
         dual.steps = 1
         if last:
             dual.gradient += square @ dual.u
