@@ -173,27 +173,6 @@ class TwoLevel:
             if changed <= REUSE * np.count_nonzero(free):
                 return self._patched(*self._latest, free)
         self._latest = None  # free the old factors first: two sets would take too much memory
-        solve = self._solve_on(free, diagonal)
-        if diagonal is None:
-            self._latest = free.copy(), solve
-        return solve
-
-    def _patched(self, before: Array, solve: Solve, free: Array) -> Solve:
-        """Adapt the inverse of a nearly equal face to this one; it stays positive definite."""
-        added = free & ~before
-        unit = np.where(self.diagonal > 0, self.diagonal, 1.0)[added]
-
-        def patched(v: Float64Array) -> Float64Array:
-            full = np.zeros(len(free))
-            full[free] = v
-            out = np.zeros(len(free))
-            out[before] = solve(full[before])
-            out[added] = full[added] / unit
-            return out[free]
-
-        return patched
-
-    def _solve_on(self, free: Array, diagonal: Float64Array | None) -> Solve:
         parts = [np.flatnonzero(free[part]) + part.start for part in self._slices]
         parts = [part for part in parts if part.size]
         edges = np.cumsum([0, *(part.size for part in parts)])
@@ -222,7 +201,24 @@ class TwoLevel:
                 x[place] = cho_solve(factor, v[place])
             return np.asarray(x - inner @ cho_solve(outer, features.T @ x))
 
+        if diagonal is None:
+            self._latest = free.copy(), solve
         return solve
+
+    def _patched(self, before: Array, solve: Solve, free: Array) -> Solve:
+        """Adapt the inverse of a nearly equal face to this one; it stays positive definite."""
+        added = free & ~before
+        unit = np.where(self.diagonal > 0, self.diagonal, 1.0)[added]
+
+        def patched(v: Float64Array) -> Float64Array:
+            full = np.zeros(len(free))
+            full[free] = v
+            out = np.zeros(len(free))
+            out[before] = solve(full[before])
+            out[added] = full[added] / unit
+            return out[free]
+
+        return patched
 
     def _factor(
         self, part: IntArray, own: Float64Array, diagonal: Float64Array | float, out: Float64Array
