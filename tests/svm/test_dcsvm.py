@@ -12,12 +12,13 @@ from scipy.optimize import LinearConstraint, minimize
 import gramian as gm
 from gramian.engine import Engine
 from gramian.landmarks.partition import CenterPartition
-from gramian.svm.dcsvc_levels import Hierarchy, climb, cluster_rows
+from gramian.svm.dcsvc_training import climb
 from gramian.svm.divide import decomposition
 from gramian.svm.divide.active_set_cg import TwoLevel, solve_faces
 from gramian.svm.divide.decomposition import DualLimits, refine
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import SIDE, Gram, SymmetricTiles
+from gramian.svm.divide.hierarchy import Hierarchy, cluster_rows
 from gramian.svm.divide.subproblem import _shifted, interior_point, solve_box
 
 FLOAT64 = np.dtype(np.float64)

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from suite.datasets import load_dataset
 
 import gramian as gm
-import gramian.svm.dcsvc_levels
+import gramian.svm.dcsvc_training
 from gramian.svm.dcsvc import DCSVC
 
 #: Why a row of weight 2 is not the same as the row twice.
@@ -244,7 +244,7 @@ def test_a_leaf_that_libsvm_does_not_solve_is_solved(monkeypatch, kernel, C):
             assert 0 < self.max_iter <= 1000 * len(y)
             return super().fit(X, y, sample_weight)
 
-    monkeypatch.setattr(gramian.svm.dcsvc_levels, "SVC", Bounded)
+    monkeypatch.setattr(gramian.svm.dcsvc_training, "SVC", Bounded)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((142, 5)) * np.logspace(-5, 5, 5)
     y = rng.random(142) > 0.5

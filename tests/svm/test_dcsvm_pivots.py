@@ -13,9 +13,9 @@ from scipy.sparse.csgraph import connected_components
 import gramian as gm
 from gramian.engine import Engine
 from gramian.kernels import Cauchy
-from gramian.svm import dcsvc_levels
+from gramian.svm import dcsvc_training
 from gramian.svm.dcsvc import DCSVC
-from gramian.svm.dcsvc_levels import climb
+from gramian.svm.dcsvc_training import climb
 from gramian.svm.divide import pivots
 from gramian.svm.divide.components import separate
 from gramian.svm.divide.decomposition import DualLimits
@@ -200,7 +200,7 @@ class TestWhole:
         worst = violation(kernel(X), y, lower, upper, answer.u, equality)
         assert worst <= answer.violation + 1e-9
         assert answer.violation <= 1e-3
-        assert dcsvc_levels.NEGLECTED_SHARE <= 0.05
+        assert dcsvc_training.NEGLECTED_SHARE <= 0.05
 
     def test_without_pivots_the_working_sets_find_the_same(self, monkeypatch):
         X, y, _ = islands(600)
