@@ -11,20 +11,19 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 import gramian as gm
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.kernels import Cauchy
 from gramian.svm import dcsvc_training
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.dcsvc_training import climb
 from gramian.svm.divide import pivots
 from gramian.svm.divide.components import separate
-from gramian.svm.divide.decomposition import DualLimits
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.pivots import solve_pivots
 from gramian.svm.divide.subproblem import solve_box
 
-LEAST, FLOAT64 = 1e-9, np.dtype(np.float64)
+LEAST = 1e-9
 
 
 def islands(n, n_islands=4, seed=0, d=3):
@@ -90,9 +89,10 @@ class TestComponents:
 
 def pivoted(X, y, kernel, component, penalty, *, equality=True, start=None, tol=1e-4, memory=10**8):
     lower, upper = np.minimum(0.0, penalty * y), np.maximum(0.0, penalty * y)
-    gram, u = Gram(X, kernel, FLOAT64, Engine(2)), np.zeros(len(y)) if start is None else start.copy()
+    gram = Gram(X, kernel, Run(memory, Engine(2), "float64"))
+    u = np.zeros(len(y)) if start is None else start.copy()
     dual = Dual(u, -y, lower, upper, float(u.sum()) if equality else None)
-    settled = solve_pivots(gram, dual, -y, component, DualLimits(tol, 100, memory))
+    settled = solve_pivots(gram, dual, -y, component, tol, 100)
     found = SimpleNamespace(u=dual.u, gradient=dual.gradient, settled=settled, steps=dual.steps)
     found.entries = gram.entries
     return found, lower, upper
@@ -186,20 +186,14 @@ class TestWhole:
     def test_levels_state_what_they_neglect(self, equality):
         X, y, _ = islands(500)
         kernel = gm.Gaussian(0.25)
-        answer = climb(
-            Gram(X, kernel, FLOAT64, Engine(1)),
-            y,
-            np.full(500, 10.0),
-            [np.linspace(0, 500, 6).astype(int), np.array([0, 500])],
-            equality,
-            DualLimits(1e-3, 200, 10**8),
-            np.random.default_rng(0),
-            lambda _: None,
-        )
+        gram = Gram(X, kernel, Run(10**8, Engine(1), "float64", np.random.default_rng(0)))
+        dual = Dual.of(y, np.full(500, 10.0), equality)
+        levels = [np.linspace(0, 500, 6).astype(int), np.array([0, 500])]
+        _, stated = climb(gram, dual, levels, 1e-3, 200, lambda _: None)
         lower, upper = np.minimum(0.0, 10 * y), np.maximum(0.0, 10 * y)
-        worst = violation(kernel(X), y, lower, upper, answer.u, equality)
-        assert worst <= answer.violation + 1e-9
-        assert answer.violation <= 1e-3
+        worst = violation(kernel(X), y, lower, upper, dual.u, equality)
+        assert worst <= stated + 1e-9
+        assert stated <= 1e-3
         assert dcsvc_training.NEGLECTED_SHARE <= 0.05
 
     def test_without_pivots_the_working_sets_find_the_same(self, monkeypatch):

@@ -33,7 +33,7 @@ from gramian.exceptions import AccuracyWarning, BudgetError, InputError, Numeric
 from gramian.kernels.base import Kernel, finite_diagonal, negative_part
 from gramian.kernels.precomputed import Precomputed
 from gramian.svm.divide.components import separate
-from gramian.svm.divide.decomposition import DualLimits, refine
+from gramian.svm.divide.decomposition import refine
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.hierarchy import cluster_rows
@@ -115,8 +115,8 @@ class DCSVCParameters:
             )
         return int(self.early)
 
-    def shared_out(self) -> tuple[Engine, int]:
-        """Return the threads that the budget holds, and what it leaves for the matrices of problems."""
+    def settled(self) -> Run:
+        """Return the run with the threads that the budget holds and the bytes that are left for matrices."""
         budget = self.run.memory_bytes
         share = int(THREADS_SHARE * budget)
 
@@ -128,7 +128,13 @@ class DCSVCParameters:
         threads = self.run.engine.n_threads
         while threads > NOMINAL_THREADS and taken(threads) > share:
             threads -= 1
-        return Engine(threads), budget - UNSEEN_BYTES - max(share, taken(NOMINAL_THREADS))
+        return replace(
+            self.run,
+            engine=Engine(threads),
+            memory_bytes=budget - UNSEEN_BYTES - max(share, taken(NOMINAL_THREADS)),
+            tile_dtype="float32" if self.run.tile_dtype == "float32" else "float64",
+            random_state=self.run.rng,
+        )
 
 
 def _warn_if_indefinite(kernel: Kernel, rows: Rows) -> None:
@@ -157,45 +163,47 @@ def fit_dcsvc(
     codes = np.asarray(rows.targets.codes(slice(0, n)), np.intp)
     scaled = scaled_input(asked.kernel, asked.standardize, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    kernel, rng = asked.kernel.of(source, rows.weights), asked.run.rng
-    engine, memory = asked.shared_out()
+    kernel, run = asked.kernel.of(source, rows.weights), asked.settled()
     values = source.rows(slice(0, n))
-    dtype: np.dtype[Any] = np.dtype(np.float32 if asked.run.tile_dtype == "float32" else np.float64)
-    finite_diagonal(kernel, values, dtype)
+    finite_diagonal(kernel, values, run.dtype)
     if not kernel.definite:
         _warn_if_indefinite(kernel, values)
-    hierarchy = cluster_rows(values, kernel, asked.leaf_rows, asked.branching, rng, engine)
+    hierarchy = cluster_rows(values, kernel, asked.leaf_rows, asked.branching, run)
     merges = asked.merges(len(hierarchy.above))
 
     order = hierarchy.order[most[hierarchy.order] > 0]  # rows of weight 0 are left out
     own, pairs = codes[order], class_pairs(len(classes))
     largest = int(np.sort(np.bincount(own, minlength=len(classes)))[-2:].sum())
     # Small pairs are solved in parallel, large ones one after the other with all threads.
-    parallel = len(pairs) >= 2 * engine.n_threads and largest <= 2 * asked.leaf_rows
-    limits = DualLimits(asked.tol, asked.max_iter, memory // (engine.n_threads if parallel else 1))
-    gram = Gram(values, kernel, dtype, engine)
+    parallel = len(pairs) >= 2 * run.engine.n_threads and largest <= 2 * asked.leaf_rows
+    gram = Gram(values, kernel, run)
 
-    def solve(task: tuple[tuple[int, int], np.random.Generator]) -> tuple[IntArray, Climb]:
+    def solve(
+        task: tuple[tuple[int, int], np.random.Generator],
+    ) -> tuple[IntArray, Dual, Float64Array, float]:
         (first, second), stream = task
         index = order[(own == first) | (own == second)]
-        part = gram.alone(index, Engine(1) if parallel else engine)
-        y = np.where(codes[index] == first, 1.0, -1.0)
+        dual = Dual.of(np.where(codes[index] == first, 1.0, -1.0), most[index], asked.intercept)
         edges = hierarchy.edges(index, asked.leaf_rows, merges)
-        return index, climb(part, y, most[index], edges, asked.intercept, limits, stream, progress)
+        part = gram.part(index, _task_run(run, stream, parallel))
+        return index, dual, *climb(part, dual, edges, asked.tol, asked.max_iter, progress)
 
-    tasks = list(zip(pairs, children(rng, len(pairs))))
-    whole, solved = np.zeros((len(classes) - 1, n)), []
+    tasks = list(zip(pairs, children(run.rng, len(pairs))))
+    whole, steps = np.zeros((len(classes) - 1, n)), np.zeros(len(pairs), np.intp)
+    violations, columns = np.zeros(len(pairs)), []
     with warnings.catch_warnings():
         # What libsvm leaves open in a leaf is solved by other means, and the violation tells the rest.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        with engine.results(solve, tasks) if parallel else nullcontext(map(solve, tasks)) as answers:
-            for (first, second), (index, answer) in zip(pairs, answers):
+        with run.engine.results(solve, tasks) if parallel else nullcontext(map(solve, tasks)) as answers:
+            for number, (index, dual, column, violation) in enumerate(answers):
+                first, second = pairs[number]
                 of_first = codes[index] == first
-                whole[second - 1, index[of_first]] = answer.u[of_first]
-                whole[first, index[~of_first]] = answer.u[~of_first]
-                solved.append(answer)
-    _warn_if_missed(max(answer.violation for answer in solved), asked)
-    offsets = np.column_stack([answer.offsets for answer in solved])
+                whole[second - 1, index[of_first]] = dual.u[of_first]
+                whole[first, index[~of_first]] = dual.u[~of_first]
+                columns.append(column)
+                steps[number], violations[number] = max(dual.steps, 1), violation
+    _warn_if_missed(float(violations.max()), asked)
+    offsets = np.column_stack(columns)
     found = np.flatnonzero((whole != 0).any(axis=0))
     support = found[np.lexsort((found, codes[found]))]
 
@@ -226,36 +234,18 @@ def fit_dcsvc(
         "dual_coef_": sign * whole[:, support],
         "intercept_": sign * (offsets[0] if merges is None else offsets),
         "n_support_": np.bincount(codes[support], minlength=len(classes)).astype(np.int32),
-        "n_iter_": np.array([max(answer.iterations, 1) for answer in solved]),
-        "violation_": np.array([answer.violation for answer in solved]),
-        "kernel_entries_": sum(answer.entries for answer in solved),
+        "n_iter_": steps,
+        "violation_": violations,
+        "kernel_entries_": gram.entries,
         "kernel_": Precomputed() if precomputed else kernel,
         "predictor_": predictor.on(Precomputed()) if precomputed else predictor,
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Climb:
-    """Coefficients of the last level, in the order of the rows, with the work that they took."""
-
-    u: Float64Array
-    offsets: Float64Array  #: b of each cluster of the last level
-    violation: float
-    iterations: int  #: working sets, pivoting steps, and leaves solved by libsvm
-    entries: int  #: kernel values computed
-
-
 def climb(
-    gram: Gram,
-    y: Float64Array,
-    most: Float64Array,
-    levels: Sequence[IntArray],
-    equality: bool,
-    limits: DualLimits,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> Climb:
-    """Solve the dual of labels y = ±1 and bounds C_i = ``most`` level by level, the last to the tolerance.
+    gram: Gram, dual: Dual, levels: Sequence[IntArray], tol: float, max_iter: int, progress: Progress
+) -> tuple[Float64Array, float]:
+    """Solve the dual, which stands at α = 0, level by level, the last to the tolerance.
 
     levels : edges of the clusters (consecutive rows), finest level first. Clusters of the first level start
     from α = 0; libsvm solves them if the equality holds, and ``progress`` is told of each. Clusters of later
@@ -266,42 +256,52 @@ def climb(
     Kernel values between components are at most ε = ``NEGLECTED_SHARE`` · tol / ΣC_i, so neglecting them
     changes the gradient by at most ε Σα_i. The returned violation includes twice this bound.
 
+    Returns b of each cluster of the last level, and the violation; u and steps of ``dual`` are updated.
+
     Source: Hsieh, Si and Dhillon 2014, algorithm 1.
     """
-    threads, iterations, entries = gram.engine.n_threads, 0, 0
-    u, lower, upper = np.zeros(len(y)), np.minimum(0.0, y * most), np.maximum(0.0, y * most)
-    least = NEGLECTED_SHARE * limits.tol / (float(most.sum()) or 1.0)  # 0 without rows: nothing to neglect
-    component = np.zeros(len(y), np.intp)
+    most, rng = float((dual.upper - dual.lower).sum()), gram.run.rng
+    least = NEGLECTED_SHARE * tol / (most or 1.0)  # 0 without rows: nothing to neglect
+    component = np.zeros(len(gram), np.intp)
     if len(levels) > 1:
         component = separate(gram.rows, gram.kernel, levels[0], least)
     for number, edges in enumerate(levels):
         last = number == len(levels) - 1
         places = [slice(int(a), int(b)) for a, b in pairwise(edges)]
-        parallel = len(places) >= 2 * threads
-        own = DualLimits(
-            limits.tol if last else max(limits.tol, LEVEL_TOL),
-            limits.max_iter,
-            limits.memory_bytes // (threads if parallel else 1),
-        )
-        level = Dual(u, -y, lower, upper, 0.0 if equality else None)
+        parallel = len(places) >= 2 * gram.run.engine.n_threads
+        level = replace(dual, gradient=dual.gradient.copy(), steps=0)
         duals = [level.part(place) for place in places]  # they write to u
-        grams = [gram.alone(place, Engine(1) if parallel else gram.engine) for place in places]
-        leaf = number == 0 and equality
-        solve = partial(_solve, limits=own, least=least, leaf=leaf, last=last, progress=progress)
-        streams = children(rng, len(places))
-        tasks = list(zip(grams, duals, streams, [component[place] for place in places]))
-        violations = gram.engine.map(solve, tasks) if parallel else [solve(task) for task in tasks]
-        iterations += sum(dual.steps for dual in duals)
-        entries += sum(each.entries for each in grams)
-    signs = [_sign(y[place]) if equality else 0.0 for place in places]
-    offsets = np.array([sign or dual.offset() for sign, dual in zip(signs, duals)])
-    return Climb(u, offsets, max(violations, default=0.0), iterations, entries)
+        runs = [_task_run(gram.run, stream, parallel) for stream in children(rng, len(places))]
+        solve = partial(
+            _solve,
+            tol=tol if last else max(tol, LEVEL_TOL),
+            max_iter=max_iter,
+            least=least,
+            leaf=number == 0 and dual.total is not None,
+            last=last,
+            progress=progress,
+        )
+        tasks = [
+            (gram.part(place, run), part, component[place]) for place, run, part in zip(places, runs, duals)
+        ]
+        violations = gram.run.engine.map(solve, tasks) if parallel else [solve(task) for task in tasks]
+        dual.steps += sum(part.steps for part in duals)
+    return np.array([part.offset() for part in duals]), max(violations, default=0.0)
+
+
+def _task_run(run: Run, stream: np.random.Generator, parallel: bool) -> Run:
+    """Return the run of one of several tasks; those that run in parallel have a thread each."""
+    if not parallel:
+        return replace(run, random_state=stream)
+    memory = run.memory_bytes // run.engine.n_threads
+    return replace(run, random_state=stream, engine=Engine(1), memory_bytes=memory)
 
 
 def _solve(
-    task: tuple[Gram, Dual, np.random.Generator, IntArray],
+    task: tuple[Gram, Dual, IntArray],
     *,
-    limits: DualLimits,
+    tol: float,
+    max_iter: int,
     least: float,
     leaf: bool,
     last: bool,
@@ -311,15 +311,15 @@ def _solve(
 
     least : largest kernel value between components, the last of the task.
     """
-    gram, dual, rng, component = task
+    gram, dual, component = task
     y, neglected = -dual.gradient, 0.0
-    if not len(gram) or (dual.total is not None and _sign(y)):
+    if not len(y) or (dual.total is not None and (y == y[0]).all()):
         return 0.0  # with a single class no coefficient can move
-    leaf = leaf and LEAF_ENTRY * len(gram) ** 2 <= limits.memory_bytes
+    leaf = leaf and LEAF_ENTRY * len(y) ** 2 <= gram.run.memory_bytes
     if leaf:
         progress(1)
         square = gram.square()
-        libsvm = SVC(kernel="precomputed", tol=LEAF_SHARE * limits.tol, max_iter=LEAF_STEPS * len(y))
+        libsvm = SVC(kernel="precomputed", tol=LEAF_SHARE * tol, max_iter=LEAF_STEPS * len(y))
         libsvm.fit(square, y, sample_weight=dual.upper - dual.lower)  # C = 1
         dual.u[libsvm.support_] = libsvm.dual_coef_[0]
         np.clip(dual.u, dual.lower, dual.upper, out=dual.u)
@@ -327,37 +327,32 @@ def _solve(
         if last:
             dual.gradient += square @ dual.u
         del square
-    if not leaf or (last and dual.violation() > limits.tol):  # or the leaf solver stopped early
-        settled = solve_pivots(gram, dual, -y, component, limits)
+    if not leaf or (last and dual.violation() > tol):  # or the leaf solver stopped early
+        settled = solve_pivots(gram, dual, -y, component, tol, max_iter)
         if settled and component.min() < component.max():
             neglected = 2.0 * least * float(np.abs(dual.u).sum())
         if not settled and not leaf:
-            _solve_support(gram, dual, limits, rng)
+            _solve_support(gram, dual, max(tol, LEVEL_TOL), max_iter)
     if last or not leaf:  # a leaf that is a start needs no proof
-        refine(gram, dual, replace(limits, tol=limits.tol - neglected), rng)
-    if 8 * len(gram) ** 2 > LARGE_BYTES:
+        refine(gram, dual, tol - neglected, max_iter)
+    if 8 * len(y) ** 2 > LARGE_BYTES:
         give_back()  # libsvm's cache and small tiles, which malloc would keep
     return dual.violation() + neglected
 
 
-def _solve_support(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator) -> None:
+def _solve_support(gram: Gram, dual: Dual, tol: float, max_iter: int) -> None:
     """Solve roughly for the start's support vectors alone, then update the gradient of every row."""
     support = np.flatnonzero(dual.u)
     if not support.size:
         return
     few, local = gram.part(support), dual.part(support)
     few.add(local.gradient, few.rows, local.u)
-    refine(few, local, replace(limits, tol=max(limits.tol, LEVEL_TOL)), rng)
+    refine(few, local, tol, max_iter)
     dual.steps += local.steps
     dual.u[support], dual.gradient[support] = local.u, local.gradient
     rest, kept = np.setdiff1d(np.arange(len(gram)), support), np.flatnonzero(local.u)
     if rest.size:
         gram.add(dual.gradient, few.rows[kept], local.u[kept], rest)
-
-
-def _sign(y: Float64Array) -> float:
-    """Return the label ±1 that all rows share, or 0 if there are two classes."""
-    return float(y[0]) if len(y) and abs(float(y.sum())) == len(y) else 0.0
 
 
 def _check_pairs(n_classes: int) -> None:

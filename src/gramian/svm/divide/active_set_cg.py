@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -13,15 +14,15 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram, SymmetricTiles
-from gramian.svm.divide.subproblem import Solve, interior_point
+
+#: Function v ↦ A⁻¹ v of some matrix A.
+Solve = Callable[[Float64Array], Float64Array]
 
 #: Most faces (sets of free coordinates) in one call, and most conjugate gradient steps on a face; the caller
 #: calls again if needed. Chosen by hand, as are the next constants.
 MOST_FACES, MOST_STEPS = 15, 200
 #: Target for a face's residual, as a fraction of the targeted violation.
 FACE_SHARE = 0.3
-#: Accuracy of the interior point's linear systems, in the energy norm.
-SYSTEM_SHARE = 1e-3
 #: Active sets are not settling if they change at least this fraction of what they changed two faces ago.
 SETTLING = 0.7
 #: Active sets count as settled if they change less than this fraction of the free coordinates.
@@ -41,55 +42,19 @@ def solve_faces(
     Source: Hintermüller, Ito and Kunisch 2003; Gould, Hribar and Nocedal 2001 for the projection.
     """
     face = start.at(start.u.copy(), start.gradient.copy())
-    if _follow(face, tiles, preconditioner, np.where(held, start.sides, 0), goal):
-        return start.into_box(face.u)
-    everything = np.ones(len(tiles), bool)
-
-    def shifted(diagonal: Float64Array) -> Solve:
-        near = preconditioner.on(everything, diagonal)
-
-        def solve(right: Float64Array) -> Float64Array:
-            x, residual = np.zeros_like(right), right
-            direction, slope, first = np.zeros_like(right), 1.0, 0.0
-            for step in range(MOST_STEPS):
-                z = near(residual)
-                new = float(residual @ z)
-                first = first or new
-                if not new > SYSTEM_SHARE**2 * first:
-                    break
-                direction = z + (new / slope if step else 0.0) * direction
-                slope = new
-                image = tiles.matvec(direction) + diagonal * direction
-                length = slope / float(direction @ image)
-                x = x + length * direction
-                residual = residual - length * image
-            return x
-
-        return solve
-
-    linear = start.gradient + tiles.matvec(start.lower - start.u)
-    best, _, sides = interior_point(start, tiles.matvec, shifted, linear, preconditioner.diagonal, goal)
-    return start.into_box(face.u) if _follow(face, tiles, preconditioner, sides, goal) else best
-
-
-def _follow(
-    face: Dual, tiles: SymmetricTiles, preconditioner: TwoLevel, sides: IntArray, goal: float
-) -> bool:
-    """Update the active sets, and the point with its gradient, until they settle; return whether they did."""
-    changes: list[int] = []
+    sides, changes = np.where(held, start.sides, 0), list[int]()
     for _ in range(MOST_FACES):
         free = sides == 0
         if not free.any():
-            return False
+            break
         solve = preconditioner.on(free)
         offset = _minimise(face, tiles, solve, face.put(face.u, sides), free, FACE_SHARE * goal)
         before, sides = sides, face.next_sides(face.u, face.gradient + offset, sides, goal)
         changes.append(int(np.count_nonzero(sides != before)))
-        if changes[-1] <= FEW_CHANGES * np.count_nonzero(free):
-            return True
-        if len(changes) > 2 and changes[-1] > SETTLING * changes[-3]:
-            return False
-    return True
+        stalled = len(changes) > 2 and changes[-1] > SETTLING * changes[-3]
+        if stalled or changes[-1] <= FEW_CHANGES * np.count_nonzero(free):
+            break
+    return start.into_box(face.u)
 
 
 def _minimise(
@@ -153,22 +118,22 @@ class TwoLevel:
     Source: Snelson and Ghahramani 2007 for low rank plus blocks, inverted by the Woodbury identity.
     """
 
-    def __init__(self, gram: Gram, bytes_at_most: int, rng: np.random.Generator) -> None:
+    def __init__(self, gram: Gram, bytes_at_most: int) -> None:
         m, self._gram = len(gram), gram
         # Numbers for each row: ``held`` of a block's factor, and half as many in each of three rows: of G for
         # all points, of G for the free ones, and of D⁻¹G.
         held = max(32, 2 * bytes_at_most // (8 * max(1, m)) // 5)
         rank = int(np.clip(held // 2, 16, min(LANDMARKS, max(1, m // ROWS_PER_LANDMARK))))
         self._slices = list(row_slices(m, int(np.clip(held, 32, BLOCK))))
-        landmarks = gram.part(np.sort(rng.choice(m, min(rank, m), replace=False)))
+        landmarks = gram.part(np.sort(gram.run.rng.choice(m, min(rank, m), replace=False)))
         white = whiten(landmarks.square(), len(landmarks), rank_cutoff(np.float64))
         self._features = np.asarray(gram.block(landmarks.rows) @ white.vectors, np.float64)
-        self.diagonal = gram.kernel.diagonal(gram.rows)
+        self._diagonal = gram.kernel.diagonal(gram.rows)
         self._latest: tuple[Array, Solve] | None = None
 
-    def on(self, free: Array, diagonal: Float64Array | None = None) -> Solve:
-        """Return the function v ↦ P_F⁻¹ v with P_F, P on the free coordinates, plus ``diagonal`` if given."""
-        if diagonal is None and self._latest is not None:
+    def on(self, free: Array) -> Solve:
+        """Return the function v ↦ P_F⁻¹ v, where P_F is P on the free coordinates."""
+        if self._latest is not None:
             changed = np.count_nonzero(self._latest[0] ^ free)
             if changed <= REUSE * np.count_nonzero(free):
                 return self._patched(*self._latest, free)
@@ -186,10 +151,10 @@ class TwoLevel:
 
         def fill(task: tuple[IntArray, slice, Float64Array]) -> None:
             part, place, factor = task
-            self._factor(part, features[place], 0.0 if diagonal is None else diagonal[part], factor)
+            self._factor(part, features[place], factor)
             inner[place] = cho_solve(factor, features[place])
 
-        self._gram.engine.run(fill, list(zip(parts, places, factors)))
+        self._gram.run.engine.run(fill, list(zip(parts, places, factors)))
         self._gram.count(sum(sizes))
         core = features.T @ inner
         core.flat[:: len(core) + 1] += 1.0
@@ -201,14 +166,13 @@ class TwoLevel:
                 x[place] = cho_solve(factor, v[place])
             return np.asarray(x - inner @ cho_solve(outer, features.T @ x))
 
-        if diagonal is None:
-            self._latest = free.copy(), solve
+        self._latest = free.copy(), solve
         return solve
 
     def _patched(self, before: Array, solve: Solve, free: Array) -> Solve:
         """Adapt the inverse of a nearly equal face to this one; it stays positive definite."""
         added = free & ~before
-        unit = np.where(self.diagonal > 0, self.diagonal, 1.0)[added]
+        unit = np.where(self._diagonal > 0, self._diagonal, 1.0)[added]
 
         def patched(v: Float64Array) -> Float64Array:
             full = np.zeros(len(free))
@@ -220,17 +184,15 @@ class TwoLevel:
 
         return patched
 
-    def _factor(
-        self, part: IntArray, own: Float64Array, diagonal: Float64Array | float, out: Float64Array
-    ) -> None:
+    def _factor(self, part: IntArray, own: Float64Array, out: Float64Array) -> None:
         """Write the Cholesky factor of D on these points to ``out``; ``own`` is their G."""
         block = np.asarray(self._gram.kernel(self._gram.rows[part], dtype=np.float64, n_jobs=1))
         block -= np.matmul(own, own.T, out=out)
-        floor = JITTER * unit_roundoff(np.float64) * max(float(self.diagonal[part].max()), 1e-300)
+        floor = JITTER * unit_roundoff(np.float64) * max(float(self._diagonal[part].max()), 1e-300)
         shift = max(SHIFT * float(block.diagonal().mean()), floor)
         while True:
             out[:] = block
-            out.flat[:: len(block) + 1] += shift + diagonal
+            out.flat[:: len(block) + 1] += shift
             try:
                 cholesky(out, overwrite=True)
             except la.LinAlgError:

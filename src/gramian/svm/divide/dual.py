@@ -26,6 +26,12 @@ class Dual:
     total: float | None  #: Σu; None without the equality
     steps: int = 0  #: working sets and pivoting steps so far
 
+    @classmethod
+    def of(cls, y: Float64Array, most: Float64Array, equality: bool) -> Dual:
+        """Return the problem of labels y = ±1 with 0 ≤ α_i ≤ ``most`` at α = 0."""
+        lower, upper = np.minimum(0.0, y * most), np.maximum(0.0, y * most)
+        return cls(np.zeros(len(y)), -y, lower, upper, 0.0 if equality else None)
+
     def part(self, index: IntArray | slice) -> Dual:
         """Return the problem of some rows, whose sum is kept (a slice shares memory)."""
         u = self.u[index]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from gramian._numerics import unit_roundoff
 from gramian._tiles import MIN_ROWS, row_slices
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
-from gramian.engine import Engine
+from gramian.engine import Run
 from gramian.kernels.base import CHUNK_ROWS, Kernel
 from gramian.kernels.compiled import part_of_block
 
@@ -26,9 +27,9 @@ class Gram:
 
     rows: Rows
     kernel: Kernel
-    dtype: np.dtype[Any]  #: of the tiles; sums are float64
-    engine: Engine
+    run: Run  #: threads, bytes and generator of the problem, precision of its tiles; sums are float64
     computed: list[int] = field(default_factory=lambda: [0])  #: kernel values so far, with those of parts
+    lock: Lock = field(default_factory=Lock)  #: of ``computed``
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -40,19 +41,16 @@ class Gram:
 
     def count(self, entries: int) -> None:
         """Add to the number of kernel values computed."""
-        self.computed[0] += entries
+        with self.lock:
+            self.computed[0] += entries
 
-    def part(self, index: IntArray | slice) -> Gram:
+    def part(self, index: IntArray | slice, run: Run | None = None) -> Gram:
         """Return the kernel matrix of some of the rows; an index array copies them, a slice does not."""
-        return replace(self, rows=self.rows[index])
-
-    def alone(self, index: IntArray | slice, engine: Engine) -> Gram:
-        """Return the kernel matrix of some of the rows, which counts for itself, with threads of its own."""
-        return Gram(self.rows[index], self.kernel, self.dtype, engine)
+        return replace(self, rows=self.rows[index], run=run or self.run)
 
     def block(self, columns: Rows) -> Float64Array:
         """Return k(rows, columns) in float64."""
-        found = self.kernel(self.rows, columns, dtype=np.float64, n_jobs=self.engine.n_jobs)
+        found = self.kernel(self.rows, columns, dtype=np.float64, n_jobs=self.run.engine.n_jobs)
         self.count(found.size)
         return np.asarray(found, np.float64)
 
@@ -69,7 +67,7 @@ class Gram:
             out[where] = some
             return
         evaluators = [
-            (self.kernel.against(columns[part], self.dtype), weights[part])
+            (self.kernel.against(columns[part], self.run.dtype), weights[part])
             for part in row_slices(columns.shape[0], COLUMNS)
         ]
 
@@ -79,12 +77,14 @@ class Gram:
                 total += evaluate(block) @ weight
 
         with part_of_block(len(self), columns.shape[0]):
-            self.engine.run(fill, row_slices(len(self), CHUNK_ROWS))
+            self.run.engine.run(fill, row_slices(len(self), CHUNK_ROWS))
         self.count(len(self) * int(columns.shape[0]))
 
     def square(self) -> Float64Array:
         """Return the symmetric float64 matrix. Memory 8 n² bytes and a tile."""
-        block = np.asarray(self.kernel(self.rows, dtype=np.float64, n_jobs=self.engine.n_jobs), np.float64)
+        block = np.asarray(
+            self.kernel(self.rows, dtype=np.float64, n_jobs=self.run.engine.n_jobs), np.float64
+        )
         self.count(block.size)
         for part in row_slices(len(block), MIN_ROWS):  # 0.5 (K + Kᵀ) in place
             below, right = block[part.start :, part], block[part, part.start :]
@@ -150,7 +150,7 @@ class SymmetricTiles:
         while done < len(self._pairs):
             group, new = self._group(done), done >= len(self._kept)
             work = partial(product, new=new, fill=self._filling)
-            with self._gram.engine.results(work, group) as products:
+            with self._gram.run.engine.results(work, group) as products:
                 for number, (tile, down, along) in zip(group, products):
                     i, j = self._pairs[number]
                     out[self._slices[i]] += down

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from gramian._typing import IntArray, Rows
-from gramian.engine import Engine
+from gramian.engine import Run
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import Partition, fit_partition
@@ -63,9 +63,7 @@ class Hierarchy:
         return [cut, *(found[1:] if len(found) > 1 else found)]
 
 
-def cluster_rows(
-    rows: Rows, kernel: Kernel, leaf_rows: int, branching: int, rng: np.random.Generator, engine: Engine
-) -> Hierarchy:
+def cluster_rows(rows: Rows, kernel: Kernel, leaf_rows: int, branching: int, run: Run) -> Hierarchy:
     """Cluster rows into leaves of about ``leaf_rows`` by nested k-means with ``branching`` parts a level.
 
     A precomputed kernel clusters kernel features instead. Time O(n d leaves).
@@ -78,8 +76,8 @@ def cluster_rows(
         n_leaves,
         method="kernel" if isinstance(kernel, Precomputed) else "kmeans",
         n_levels=n_levels,
-        rng=rng,
+        rng=run.rng,
         kernel=kernel,
     )
-    labels = partition.route(rows, engine)
+    labels = partition.route(rows, run.engine)
     return Hierarchy(partition, labels, np.argsort(labels, kind="stable"))

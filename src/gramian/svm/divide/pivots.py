@@ -12,7 +12,6 @@ from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.kernels.base import CHUNK_ROWS
-from gramian.svm.divide.decomposition import DualLimits
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import COLUMNS, Gram
 from gramian.svm.divide.subproblem import SQUARES, solve_box
@@ -37,7 +36,7 @@ JITTER, JITTER_TRIES = 4.0, 6
 
 
 def solve_pivots(
-    gram: Gram, dual: Dual, linear: Float64Array, component: IntArray, limits: DualLimits
+    gram: Gram, dual: Dual, linear: Float64Array, component: IntArray, tol: float, max_iter: int
 ) -> bool:
     r"""Minimise ½uᵀKu + cᵀu over the box with Σu kept where there is an equality, K block-diagonal.
 
@@ -49,7 +48,7 @@ def solve_pivots(
     If the sets cycle, the cycling rows become *guarded*: the other free rows are eliminated (Schur
     complement), and a small problem over the guarded rows keeps these in the box exactly. A guarded row stays
     guarded, so the number of steps is finite. If too many rows would be guarded, or a matrix or factor would
-    exceed ``memory_bytes``, the sets do not settle.
+    exceed the memory of the run, the sets do not settle.
 
     gram : K of n rows; linear : c, (n,); component : (n,) numbers of the blocks; ``dual`` : box and start.
     Returns whether the sets settled: then u and gradient of ``dual`` are optimal to the tolerance, where
@@ -71,22 +70,22 @@ def solve_pivots(
     # Rows that are guarded, whose sides are ignored; rows that changed in the step before.
     guarded = latest = np.zeros(len(u), bool)
     least, stalled = len(u) + 1, 0
-    for _ in range(min(limits.max_iter, MOST_STEPS)):
+    for _ in range(min(max_iter, MOST_STEPS)):
         dual.steps += 1
         bound = np.where(guarded, 0.0, dual.put(np.zeros(len(u)), sides))
         free = (sides == 0) & ~guarded
-        if _bytes(parts, free, guarded) > limits.memory_bytes:
+        if _bytes(parts, free, guarded) > gram.run.memory_bytes:
             return False
         if not all(part.solve(free, bound, guarded) for part in parts):
             return False
-        joint = _joint(parts, dual, u, GUARD_SHARE * limits.tol)
+        joint = _joint(parts, dual, u, GUARD_SHARE * tol)
         if joint is None:
             return False
         guards, offset = joint
         u, gradient = np.where(guarded, guards, bound), np.empty(len(u))
         for part in parts:
             part.write(offset, u, gradient)
-        before, sides = sides, dual.next_sides(u, gradient + offset, sides, PULL_SHARE * limits.tol)
+        before, sides = sides, dual.next_sides(u, gradient + offset, sides, PULL_SHARE * tol)
         changed = (sides != before) & ~guarded
         count = int(np.count_nonzero(changed))
         if not count:
@@ -191,7 +190,7 @@ def _factor(gram: Gram) -> Float64Array | None:
                 below = slice(part.start + low.start, part.start + low.stop)
                 square[below, part] = evaluate(rows[below])
 
-        gram.engine.run(fill, list(row_slices(m, COLUMNS)))
+        gram.run.engine.run(fill, list(row_slices(m, COLUMNS)))
         diagonal = kernel.diagonal(rows)
         square.flat[:: m + 1] = diagonal + jitter * float(diagonal.mean())
         try:

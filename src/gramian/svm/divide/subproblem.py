@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 import scipy.linalg as la
 
@@ -51,10 +48,7 @@ def solve_box(
     found = _active_sets(gram, linear, start, sides, tol)
     if found is not None and _violation(gram, linear, start, found[0]) <= 2.0 * tol:
         return found
-    slope, diagonal = linear + gram @ start.lower, gram.diagonal()
-    u, offset, sides = interior_point(
-        start, gram.dot, partial(_shifted, gram), slope, diagonal, INTERIOR_SHARE * tol
-    )
+    u, offset, sides = interior_point(gram, linear, start, INTERIOR_SHARE * tol)
     found = _active_sets(gram, linear, start, sides, tol)
     # If the minimum is not unique, a face's singular systems may be less accurate than the interior point.
     least = max(tol, _violation(gram, linear, start, u))
@@ -100,13 +94,6 @@ def _active_sets(
     return None
 
 
-def _shifted(square: Float64Array, diagonal: Float64Array) -> Solve | None:
-    shifted = square.copy()
-    shifted.flat[:: len(shifted) + 1] += diagonal
-    factor = _cholesky(shifted)
-    return None if factor is None else partial(cho_solve, factor)
-
-
 def _cholesky(matrix: Float64Array) -> Float64Array | None:
     jitter = 0.0
     for _ in range(JITTER_TRIES):
@@ -130,45 +117,36 @@ MOST_STALLED = 12
 #: Allowed error of the equality, in units of the widest interval; the caller corrects it on free coordinates.
 GAP = 1e-8
 
-Solve = Callable[[Float64Array], Float64Array]
-
 
 def interior_point(
-    box: Dual,
-    product: Solve,
-    shifted: Callable[[Float64Array], Solve | None],
-    linear: Float64Array,
-    diagonal: Float64Array,
-    tol: float,
+    gram: Float64Array, linear: Float64Array, box: Dual, tol: float
 ) -> tuple[Float64Array, float, IntArray]:
-    """Minimise ½xᵀKx + cᵀx over 0 ≤ x = u − lower ≤ upper − lower, with Σu = total where it is fixed.
+    """Minimise ½uᵀKu + cᵀu over the box, with Σu = total where it is fixed.
 
     Returns u in the box, b of the equality, and the sides (:attr:`Dual.sides`) of the coordinates. A
     coordinate is at a bound, and set to it, if the bound's multiplier, scaled to its unit, exceeds its
-    distance to it. ``product`` returns K v; ``shifted`` returns the function v ↦ (K + diag)⁻¹ v for a
-    diagonal, or None if factoring fails; linear : c, the gradient at u = lower; diagonal : of K.
+    distance to it.
 
-    Applies Newton's method to K x + c + b = z − w and z x = w (width − x) = μ, with μ → 0, where z ≥ 0 and
-    w ≥ 0 are the multipliers of the lower and upper bounds. Each step solves a system with K plus a positive
-    diagonal for up to three right sides. Solving it approximately costs extra steps but no accuracy, since
-    each step recomputes the residual.
+    Applies Newton's method to K u + c + b = z − w and z x = w (width − x) = μ for x = u − lower, with μ → 0,
+    where z ≥ 0 and w ≥ 0 are the multipliers of the lower and upper bounds. Each step factors K plus a
+    positive diagonal and solves for up to three right sides.
 
     Source: Mehrotra 1992; Fine and Scheinberg 2001 for the dual of the SVM.
     """
-    width = box.upper - box.lower
+    width, linear, diagonal = box.upper - box.lower, linear + gram @ box.lower, gram.diagonal()
     total = None if box.total is None else box.total - float(box.lower.sum())
     m = len(width)
     share = 0.5 if total is None else min(max(total / float(width.sum()), 1e-3), 1.0 - 1e-3)
     # Keep the distance s to the upper bound as a variable of its own: width − x could round to zero.
     x, s = share * width, (1.0 - share) * width
-    start = product(x) + linear
+    start = gram @ x + linear
     z = np.full(m, max(1.0, float(np.abs(start).max())))
     w = z.copy()
     offset, least, stalled = 0.0, np.inf, 0
     floor = unit_roundoff(np.float64) ** 2 * float(x @ z + s @ w) / (2 * m)
 
     def direction(
-        solve: Solve,
+        factor: Float64Array,
         residual: Float64Array,
         gap: float,
         ones: Float64Array | None,  # the system's answer to ones, with the equality
@@ -177,14 +155,14 @@ def interior_point(
     ) -> tuple[Float64Array, float, Float64Array, Float64Array]:
         """Return the Newton steps of x, b, z and w for target values of the products z x and w s."""
         to_lower, to_upper = to_z / x - z, to_w / s - w
-        dx, db = solve(-residual + to_lower - to_upper), 0.0
+        dx, db = cho_solve(factor, -residual + to_lower - to_upper), 0.0
         if ones is not None:
             db = (float(dx.sum()) - gap) / float(ones.sum())
             dx = dx - db * ones
         return dx, db, to_lower - z / x * dx, to_upper + w / s * dx
 
     for _ in range(MOST_STEPS):
-        residual = product(x) + linear + offset - z + w
+        residual = gram @ x + linear + offset - z + w
         gap = 0.0 if total is None else total - float(x.sum())
         mu = float(x @ z + s @ w) / (2 * m)
         worst = max(float((np.minimum(x, 1.0) * z).max()), float((np.minimum(s, 1.0) * w).max()))
@@ -192,20 +170,25 @@ def interior_point(
         stalled = stalled + 1 if error > 0.9 * least else 0
         least = min(least, error)
         reached = error <= END_SHARE * tol and abs(gap) <= GAP * width.max()
-        solve = shifted(z / x + w / s) if not reached else None
-        if solve is None or mu <= floor or stalled >= MOST_STALLED:
+        if reached or mu <= floor or stalled >= MOST_STALLED:
             break
-        ones = None if total is None else solve(np.ones(m))
-        dx, db, dz, dw = direction(solve, residual, gap, ones, 0.0, 0.0)
+        system = gram.copy()
+        system.flat[:: m + 1] += z / x + w / s
+        factor = _cholesky(system)
+        del system
+        if factor is None:
+            break
+        ones = None if total is None else cho_solve(factor, np.ones(m))
+        dx, db, dz, dw = direction(factor, residual, gap, ones, 0.0, 0.0)
         along, across = _reach(x, dx, s, -dx), _reach(z, dz, w, dw)
         after = float((x + along * dx) @ (z + across * dz) + (s - along * dx) @ (w + across * dw)) / (2 * m)
         target = mu * (after / mu) ** 3
-        dx, db, dz, dw = direction(solve, residual, gap, ones, target - dx * dz, target + dx * dw)
+        dx, db, dz, dw = direction(factor, residual, gap, ones, target - dx * dz, target + dx * dw)
         # Use one step length for x and the multipliers, since the residual mixes them.
         length = min(_reach(x, dx, s, -dx), _reach(z, dz, w, dw))
         x, s, offset = x + length * dx, s - length * dx, offset + length * db
         z, w = z + length * dz, w + length * dw
-        solve = None  # free this factor before the next one is computed
+        del factor  # free this factor before the next one is computed
     largest = float(diagonal.max(initial=0.0))
     # A row with k(x, x) = 0 has no natural unit; a huge one lets its larger multiplier decide.
     unit = 1.0 / np.maximum(diagonal, unit_roundoff(np.float64) * largest if largest > 0 else 1.0)
