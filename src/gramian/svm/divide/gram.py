@@ -112,8 +112,8 @@ class SymmetricTiles:
     Tiles are float64 if all of them can be kept, else float32. That is enough for conjugate gradients, whose
     caller recomputes the gradient in its own precision. If few entries of a kept tile exceed u·max k(x, x),
     the others are set to zero and the tile is stored as sparse, so a local kernel on clustered points takes
-    little memory and time. Time O(m² d / 2) for the first product, less for later ones as tiles are kept;
-    memory ``cache_bytes`` and a tile for each thread, at least ``TRIED`` tiles.
+    little memory and time. Time O(m² d / 2) for the tiles that are kept, and as much a product for the
+    others; memory ``cache_bytes`` and a tile for each thread, at least ``TRIED`` tiles.
     """
 
     def __init__(self, gram: Gram, cache_bytes: int) -> None:
@@ -122,76 +122,61 @@ class SymmetricTiles:
         self._pairs = [(i, j) for i in range(len(self._slices)) for j in range(i + 1)]
         wide = len(self._pairs) * TILE_BYTES <= cache_bytes
         self.dtype = np.dtype(np.float64 if wide else np.float32)
-        self._tile_bytes = max(1, min(SIDE, len(gram)) ** 2 * self.dtype.itemsize)
         self._columns = [gram.kernel.against(gram.rows[part], self.dtype) for part in self._slices]
-        largest = np.abs(gram.kernel.diagonal(gram.rows)).max(initial=0.0)
-        self._least = unit_roundoff(self.dtype) * float(largest)
-        self._room, self._filling = max(0, cache_bytes), cache_bytes > 0
-        #: Tiles of the first pairs of slices, as many as there was room for.
+        #: Tiles of the first pairs of slices, as many as there is room for.
         self._kept: list[Any] = []
-
-    def __len__(self) -> int:
-        return len(self._gram)
+        unit = float(np.abs(gram.kernel.diagonal(gram.rows)).max(initial=0.0))
+        thinned = partial(self._thinned, least=unit_roundoff(self.dtype) * unit)
+        tile_bytes = max(1, min(SIDE, len(gram)) ** 2 * self.dtype.itemsize)
+        room, largest = cache_bytes, 1  # bytes left, and of the largest tile so far
+        while largest <= room and len(self._kept) < len(self._pairs):
+            # As many tiles as are sure to fit, so that unfinished ones do not exceed the room.
+            pairs = self._pairs[len(self._kept) :][: max(TRIED, room // tile_bytes)]
+            with gram.run.engine.results(thinned, pairs) as tiles:
+                for tile in tiles:
+                    sparse = sp.issparse(tile)
+                    parts = (tile.data, tile.indices, tile.indptr) if sparse else (tile,)
+                    size = sum(part.nbytes for part in parts)
+                    largest = max(largest, size)
+                    if size > room:
+                        break
+                    room -= size
+                    self._kept.append(tile)
+            gram.count(sum(self._entries(pair) for pair in pairs))
 
     def matvec(self, v: Float64Array) -> Float64Array:
         """Return K v. A tile multiplies in its own type; tiles are summed in float64 in a fixed order."""
-        out = np.zeros(len(self))
+        out = np.zeros(len(self._gram))
         short = v.astype(self.dtype)
 
-        def product(number: int, new: bool, fill: bool) -> tuple[Any, FloatArray, FloatArray | None]:
-            i, j = self._pairs[number]
-            tile = self._columns[j](self._gram.rows[self._slices[i]]) if new else self._kept[number]
-            kept = self._thinned(tile) if new and fill else None
-            tile = tile if kept is None else kept
+        def product(number: int) -> tuple[FloatArray, FloatArray | None]:
+            i, j = pair = self._pairs[number]
+            tile = self._kept[number] if number < len(self._kept) else self._tile(pair)
             along = None if i == j else tile.T @ short[self._slices[i]]
-            return kept, tile @ short[self._slices[j]], along
+            return tile @ short[self._slices[j]], along
 
-        done = 0
-        while done < len(self._pairs):
-            group, new = self._group(done), done >= len(self._kept)
-            work = partial(product, new=new, fill=self._filling)
-            with self._gram.run.engine.results(work, group) as products:
-                for number, (tile, down, along) in zip(group, products):
-                    i, j = self._pairs[number]
-                    out[self._slices[i]] += down
-                    if along is not None:
-                        out[self._slices[j]] += along
-                    if tile is not None:
-                        self._keep(tile)
-                    del tile  # free it before the next group's tiles are computed
-                    if new:
-                        self._gram.count(len(down) * (len(down) if along is None else len(along)))
-            done = group.stop
+        with self._gram.run.engine.results(product, range(len(self._pairs))) as products:
+            for (i, j), (down, along) in zip(self._pairs, products):
+                out[self._slices[i]] += down
+                if along is not None:
+                    out[self._slices[j]] += along
+        self._gram.count(sum(self._entries(pair) for pair in self._pairs[len(self._kept) :]))
         return out
 
-    def _group(self, done: int) -> range:
-        """Return the pairs whose products are computed next.
+    def _entries(self, pair: tuple[int, int]) -> int:
+        """Return the number of entries of a tile."""
+        first, second = (self._slices[number] for number in pair)
+        return (first.stop - first.start) * (second.stop - second.start)
 
-        First come all kept tiles. Then, while the cache fills, as many pairs as are sure to fit into it (at
-        least ``TRIED``), so that unfinished tiles do not exceed it. Once it is full, all others.
-        """
-        if done < len(self._kept):
-            return range(done, len(self._kept))
-        most = max(TRIED, self._room // self._tile_bytes) if self._filling else len(self._pairs)
-        return range(done, min(done + most, len(self._pairs)))
+    def _tile(self, pair: tuple[int, int]) -> FloatArray:
+        return self._columns[pair[1]](self._gram.rows[self._slices[pair[0]]])
 
-    def _thinned(self, tile: FloatArray) -> Any:
-        """Return the tile as a sparse array if few entries are above rounding. May change the tile."""
+    def _thinned(self, pair: tuple[int, int], least: float) -> Any:
+        """Return a tile, as a sparse array if few entries are above rounding."""
+        tile = self._tile(pair)
         parts = [tile[part] for part in row_slices(len(tile), COUNTED_ROWS)]
-        above = sum(np.count_nonzero(np.abs(part) > self._least) for part in parts)
-        if above > SPARSE_SHARE * tile.size:
+        if sum(np.count_nonzero(np.abs(part) > least) for part in parts) > SPARSE_SHARE * tile.size:
             return tile
         for part in parts:
-            part[np.abs(part) <= self._least] = 0
+            part[np.abs(part) <= least] = 0
         return sp.csr_array(tile)
-
-    def _keep(self, tile: Rows) -> None:
-        """Keep the tile if there is room; if not, stop keeping tiles."""
-        if sp.issparse(tile):
-            size = tile.data.nbytes + tile.indices.nbytes + tile.indptr.nbytes
-        else:
-            size = tile.nbytes
-        self._filling = self._filling and size <= self._room
-        if self._filling:
-            self._room -= size
-            self._kept.append(tile)
