@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 import gramian as gm
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.dcsvc_training import LEAST_BYTES, DCSVCParameters
-from gramian.svm.divide.gram import Gram
+from gramian.svm.divide.active_set_cg import TwoLevel
+from gramian.svm.divide.gram import SIDE, TILE_BYTES, Gram, SymmetricTiles
 from gramian.svm.divide.pivots import _factor
-from gramian.svm.divide.preconditioner import TwoLevel
-from gramian.svm.divide.tiles import SIDE, TILE_BYTES, SymmetricTiles
 
 
 def rows_of(X, kernel, threads):
-    return Gram(X, kernel, np.dtype(np.float64), Engine(threads))
+    return Gram(X, kernel, Run(10**8, Engine(threads), "float64", np.random.default_rng(0)))
 
 
 def traced_peak(work):
@@ -53,7 +52,7 @@ def test_a_preconditioner_keeps_its_bytes_on_every_face():
     allowed = 30_000_000
 
     def faces():
-        near = TwoLevel(rows_of(X, gm.Gaussian(0.5), 2), allowed, np.random.default_rng(0))
+        near = TwoLevel(rows_of(X, gm.Gaussian(0.5), 2), allowed)
         for count in (len(X), len(X) // 2, len(X)):
             near.on(np.arange(len(X)) < count)
 
@@ -77,7 +76,7 @@ def test_the_least_budget_holds_a_fit_by_working_sets():
 
 
 def test_threads_are_as_many_as_the_budget_holds():
-    few, memory = DCSVCParameters.of(DCSVC(n_jobs=64, memory_budget=LEAST_BYTES)).shared_out()
-    assert few.n_threads == 2
-    assert 0.5 * LEAST_BYTES <= memory < LEAST_BYTES
-    assert DCSVCParameters.of(DCSVC(n_jobs=64, memory_budget=10**10)).shared_out()[0].n_threads == 64
+    few = DCSVCParameters.of(DCSVC(n_jobs=64, memory_budget=LEAST_BYTES)).settled()
+    assert few.engine.n_threads == 2
+    assert 0.5 * LEAST_BYTES <= few.memory_bytes < LEAST_BYTES
+    assert DCSVCParameters.of(DCSVC(n_jobs=64, memory_budget=10**10)).settled().engine.n_threads == 64

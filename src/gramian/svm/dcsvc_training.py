@@ -5,34 +5,39 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from gramian._budget import UNSEEN_BYTES, format_bytes, parse_bytes
+from gramian._budget import LARGE_BYTES, UNSEEN_BYTES, format_bytes, give_back
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._numerics import STORED_TOLERANCE
 from gramian._phases import Progress
-from gramian._random import as_generator, children
+from gramian._random import children
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.compression.expansion import MOST_PAIRS, PairwisePredictor, class_pairs
 from gramian.compression.plan import NOMINAL_THREADS
-from gramian.engine import Engine
+from gramian.engine import Engine, Run
 from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import TILE_DTYPES, KernelParameters
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError, NumericalWarning, user_level
-from gramian.kernels import Kernel
-from gramian.kernels.base import finite_diagonal, negative_part
+from gramian.kernels.base import Kernel, finite_diagonal, negative_part
 from gramian.kernels.precomputed import Precomputed
-from gramian.svm.divide.decomposition import DualLimits
+from gramian.svm.divide.components import separate
+from gramian.svm.divide.decomposition import refine
+from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import Gram
-from gramian.svm.divide.levels import Climb, climb, cluster_rows
+from gramian.svm.divide.hierarchy import cluster_rows
+from gramian.svm.divide.pivots import solve_pivots
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -45,21 +50,19 @@ LEAST_BYTES = 64 << 20
 PANEL_ROWS = 384
 #: Part of the budget that more threads than ``NOMINAL_THREADS`` may take for what BLAS and malloc keep.
 THREADS_SHARE = 0.25
+#: Tolerance of all levels but the last, which only need to find the support vectors. Chosen by hand, as are
+#: the next constants.
+LEVEL_TOL = 0.1
+#: Bytes that libsvm takes for each entry of a leaf's kernel matrix: the float64 matrix, and libsvm's
+#: cache of its rows in float32.
+LEAF_ENTRY = 8 + 4
+#: Tolerance of libsvm as a fraction of ``tol``, so that its answer also passes with our gradient.
+LEAF_SHARE = 0.5
 #: Steps of libsvm a row, at most: on 1,500 rows some seconds. Kernels of values up to 1 took up to 800 a row
 #: (C = 10,000); products of features of very different scales have no end.
 LEAF_STEPS = 1000
-
-
-def libsvm_leaf(square: Float64Array, y: Float64Array, most: Float64Array, tol: float) -> Float64Array:
-    """Return α of a dense problem by libsvm, which is fast on some thousand rows.
-
-    Warns ``ConvergenceWarning`` where it stops at :data:`LEAF_STEPS`, with an α that is feasible.
-    """
-    model = SVC(C=1.0, kernel="precomputed", tol=tol, max_iter=LEAF_STEPS * len(y))
-    model.fit(square, y, sample_weight=most)
-    alpha = np.zeros(len(y))
-    alpha[model.support_] = np.abs(model.dual_coef_[0])
-    return alpha
+#: Allowed change of the gradient by neglecting kernel values between components, as a fraction of ``tol``.
+NEGLECTED_SHARE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,21 +78,19 @@ class DCSVCParameters:
     early: Any  #: False, True, or how many merges above the leaves prediction stops
     tol: float
     max_iter: int
-    tile_dtype: str
-    memory_bytes: int
-    engine: Engine
-    random_state: Any
+    run: Run
 
     @classmethod
     def of(cls, model: BaseEstimator) -> Self:
         """Return the checked parameters of an estimator."""
-        budget = parse_bytes(model.memory_budget)
-        if budget < LEAST_BYTES:
+        run = Run.of(model)
+        if run.memory_bytes < LEAST_BYTES:
             raise BudgetError(
                 f"memory_budget={model.memory_budget!r} is under {format_bytes(LEAST_BYTES)}, which the "
                 f"tiles of a working set take. Give memory_budget={LEAST_BYTES} or more.",
                 LEAST_BYTES,
             )
+        one_of("tile_dtype", run.tile_dtype, TILE_DTYPES)
         return cls(
             KernelParameters.given(model),
             model.standardize,
@@ -100,10 +101,7 @@ class DCSVCParameters:
             model.early,
             positive_number("tol", model.tol),
             whole_number("max_iter", model.max_iter, 1),
-            one_of("tile_dtype", model.tile_dtype, TILE_DTYPES),
-            budget,
-            Engine(model.n_jobs),
-            model.random_state,
+            run,
         )
 
     def merges(self, n_levels: int) -> int | None:
@@ -117,9 +115,9 @@ class DCSVCParameters:
             )
         return int(self.early)
 
-    def shared_out(self) -> tuple[Engine, int]:
-        """Return the threads that the budget holds, and what it leaves for the matrices of problems."""
-        budget = self.memory_bytes
+    def settled(self) -> Run:
+        """Return the run with the threads that the budget holds and the bytes that are left for matrices."""
+        budget = self.run.memory_bytes
         share = int(THREADS_SHARE * budget)
 
         def taken(threads: int) -> int:
@@ -127,10 +125,16 @@ class DCSVCParameters:
             largest = math.isqrt((budget - share) // (8 * threads))
             return threads * (UNSEEN_BYTES + 8 * PANEL_ROWS * largest)
 
-        threads = self.engine.n_threads
+        threads = self.run.engine.n_threads
         while threads > NOMINAL_THREADS and taken(threads) > share:
             threads -= 1
-        return Engine(threads), budget - UNSEEN_BYTES - max(share, taken(NOMINAL_THREADS))
+        return replace(
+            self.run,
+            engine=Engine(threads),
+            memory_bytes=budget - UNSEEN_BYTES - max(share, taken(NOMINAL_THREADS)),
+            tile_dtype="float32" if self.run.tile_dtype == "float32" else "float64",
+            random_state=self.run.rng,
+        )
 
 
 def _warn_if_indefinite(kernel: Kernel, rows: Rows) -> None:
@@ -153,56 +157,53 @@ def fit_dcsvc(
 
     ``progress`` is told of each leaf that is solved.
     """
-
-    def leaf_solver(*problem: Any) -> Float64Array:
-        progress(1)
-        return libsvm_leaf(*problem)
-
     n, asked, classes = rows.n, parameters, rows.targets.classes
     _check_pairs(len(classes))
     most = np.full(n, asked.C) if rows.weights is None else asked.C * rows.weights
     codes = np.asarray(rows.targets.codes(slice(0, n)), np.intp)
     scaled = scaled_input(asked.kernel, asked.standardize, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    kernel, rng = asked.kernel.of(source, rows.weights), as_generator(asked.random_state)
-    engine, memory = asked.shared_out()
+    kernel, run = asked.kernel.of(source, rows.weights), asked.settled()
     values = source.rows(slice(0, n))
-    dtype: np.dtype[Any] = np.dtype(np.float32 if asked.tile_dtype == "float32" else np.float64)
-    finite_diagonal(kernel, values, dtype)
+    finite_diagonal(kernel, values, run.dtype)
     if not kernel.definite:
         _warn_if_indefinite(kernel, values)
-    hierarchy = cluster_rows(values, kernel, asked.leaf_rows, asked.branching, rng, engine)
+    hierarchy = cluster_rows(values, kernel, asked.leaf_rows, asked.branching, run)
     merges = asked.merges(len(hierarchy.above))
 
     order = hierarchy.order[most[hierarchy.order] > 0]  # rows of weight 0 are left out
     own, pairs = codes[order], class_pairs(len(classes))
     largest = int(np.sort(np.bincount(own, minlength=len(classes)))[-2:].sum())
     # Small pairs are solved in parallel, large ones one after the other with all threads.
-    parallel = len(pairs) >= 2 * engine.n_threads and largest <= 2 * asked.leaf_rows
-    limits = DualLimits(asked.tol, asked.max_iter, memory // (engine.n_threads if parallel else 1))
-    gram = Gram(values, kernel, dtype, engine)
+    parallel = len(pairs) >= 2 * run.engine.n_threads and largest <= 2 * asked.leaf_rows
+    gram = Gram(values, kernel, run)
 
-    def solve(task: tuple[tuple[int, int], np.random.Generator]) -> tuple[IntArray, Climb]:
+    def solve(
+        task: tuple[tuple[int, int], np.random.Generator],
+    ) -> tuple[IntArray, Dual, Float64Array, float]:
         (first, second), stream = task
         index = order[(own == first) | (own == second)]
-        part = gram.alone(index, Engine(1) if parallel else engine)
-        y = np.where(codes[index] == first, 1.0, -1.0)
+        dual = Dual.of(np.where(codes[index] == first, 1.0, -1.0), most[index], asked.intercept)
         edges = hierarchy.edges(index, asked.leaf_rows, merges)
-        return index, climb(part, y, most[index], edges, asked.intercept, limits, stream, leaf_solver)
+        part = gram.part(index, _task_run(run, stream, parallel))
+        return index, dual, *climb(part, dual, edges, asked.tol, asked.max_iter, progress)
 
-    tasks = list(zip(pairs, children(rng, len(pairs))))
-    whole, solved = np.zeros((len(classes) - 1, n)), []
+    tasks = list(zip(pairs, children(run.rng, len(pairs))))
+    whole, steps = np.zeros((len(classes) - 1, n)), np.zeros(len(pairs), np.intp)
+    violations, columns = np.zeros(len(pairs)), []
     with warnings.catch_warnings():
         # What libsvm leaves open in a leaf is solved by other means, and the violation tells the rest.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        with engine.results(solve, tasks) if parallel else nullcontext(map(solve, tasks)) as answers:
-            for (first, second), (index, answer) in zip(pairs, answers):
+        with run.engine.results(solve, tasks) if parallel else nullcontext(map(solve, tasks)) as answers:
+            for number, (index, dual, column, violation) in enumerate(answers):
+                first, second = pairs[number]
                 of_first = codes[index] == first
-                whole[second - 1, index[of_first]] = answer.u[of_first]
-                whole[first, index[~of_first]] = answer.u[~of_first]
-                solved.append(answer)
-    _warn_if_missed(max(answer.violation for answer in solved), asked)
-    offsets = np.column_stack([answer.offsets for answer in solved])
+                whole[second - 1, index[of_first]] = dual.u[of_first]
+                whole[first, index[~of_first]] = dual.u[~of_first]
+                columns.append(column)
+                steps[number], violations[number] = max(dual.steps, 1), violation
+    _warn_if_missed(float(violations.max()), asked)
+    offsets = np.column_stack(columns)
     found = np.flatnonzero((whole != 0).any(axis=0))
     support = found[np.lexsort((found, codes[found]))]
 
@@ -233,12 +234,125 @@ def fit_dcsvc(
         "dual_coef_": sign * whole[:, support],
         "intercept_": sign * (offsets[0] if merges is None else offsets),
         "n_support_": np.bincount(codes[support], minlength=len(classes)).astype(np.int32),
-        "n_iter_": np.array([max(answer.iterations, 1) for answer in solved]),
-        "violation_": np.array([answer.violation for answer in solved]),
-        "kernel_entries_": sum(answer.entries for answer in solved),
+        "n_iter_": steps,
+        "violation_": violations,
+        "kernel_entries_": gram.entries,
         "kernel_": Precomputed() if precomputed else kernel,
         "predictor_": predictor.on(Precomputed()) if precomputed else predictor,
     }
+
+
+def climb(
+    gram: Gram, dual: Dual, levels: Sequence[IntArray], tol: float, max_iter: int, progress: Progress
+) -> tuple[Float64Array, float]:
+    """Solve the dual, which stands at α = 0, level by level, the last to the tolerance.
+
+    levels : edges of the clusters (consecutive rows), finest level first. Clusters of the first level start
+    from α = 0; libsvm solves them if the equality holds, and ``progress`` is told of each. Clusters of later
+    levels start from the solutions of their parts. They are solved by block pivoting over the components of
+    the rows (:func:`solve_pivots`); if that does not settle, by working sets, first of the support vectors
+    alone, then of all rows.
+
+    Kernel values between components are at most ε = ``NEGLECTED_SHARE`` · tol / ΣC_i, so neglecting them
+    changes the gradient by at most ε Σα_i. The returned violation includes twice this bound.
+
+    Returns b of each cluster of the last level, and the violation; u and steps of ``dual`` are updated.
+
+    Source: Hsieh, Si and Dhillon 2014, algorithm 1.
+    """
+    most, rng = float((dual.upper - dual.lower).sum()), gram.run.rng
+    least = NEGLECTED_SHARE * tol / (most or 1.0)  # 0 without rows: nothing to neglect
+    component = np.zeros(len(gram), np.intp)
+    if len(levels) > 1:
+        component = separate(gram.rows, gram.kernel, levels[0], least)
+    for number, edges in enumerate(levels):
+        last = number == len(levels) - 1
+        places = [slice(int(a), int(b)) for a, b in pairwise(edges)]
+        parallel = len(places) >= 2 * gram.run.engine.n_threads
+        level = replace(dual, gradient=dual.gradient.copy(), steps=0)
+        duals = [level.part(place) for place in places]  # they write to u
+        runs = [_task_run(gram.run, stream, parallel) for stream in children(rng, len(places))]
+        solve = partial(
+            _solve,
+            tol=tol if last else max(tol, LEVEL_TOL),
+            max_iter=max_iter,
+            least=least,
+            leaf=number == 0 and dual.total is not None,
+            last=last,
+            progress=progress,
+        )
+        tasks = [
+            (gram.part(place, run), part, component[place]) for place, run, part in zip(places, runs, duals)
+        ]
+        violations = gram.run.engine.map(solve, tasks) if parallel else [solve(task) for task in tasks]
+        dual.steps += sum(part.steps for part in duals)
+    return np.array([part.offset() for part in duals]), max(violations, default=0.0)
+
+
+def _task_run(run: Run, stream: np.random.Generator, parallel: bool) -> Run:
+    """Return the run of one of several tasks; those that run in parallel have a thread each."""
+    if not parallel:
+        return replace(run, random_state=stream)
+    memory = run.memory_bytes // run.engine.n_threads
+    return replace(run, random_state=stream, engine=Engine(1), memory_bytes=memory)
+
+
+def _solve(
+    task: tuple[Gram, Dual, IntArray],
+    *,
+    tol: float,
+    max_iter: int,
+    least: float,
+    leaf: bool,
+    last: bool,
+    progress: Progress,
+) -> float:
+    """Solve one cluster from the u of ``dual``, whose gradient is still that of u = 0; return the violation.
+
+    least : largest kernel value between components, the last of the task.
+    """
+    gram, dual, component = task
+    y, neglected = -dual.gradient, 0.0
+    if not len(y) or (dual.total is not None and (y == y[0]).all()):
+        return 0.0  # with a single class no coefficient can move
+    leaf = leaf and LEAF_ENTRY * len(y) ** 2 <= gram.run.memory_bytes
+    if leaf:
+        progress(1)
+        square = gram.square()
+        libsvm = SVC(kernel="precomputed", tol=LEAF_SHARE * tol, max_iter=LEAF_STEPS * len(y))
+        libsvm.fit(square, y, sample_weight=dual.upper - dual.lower)  # C = 1
+        dual.u[libsvm.support_] = libsvm.dual_coef_[0]
+        np.clip(dual.u, dual.lower, dual.upper, out=dual.u)
+        dual.steps = 1
+        if last:
+            dual.gradient += square @ dual.u
+        del square
+    if not leaf or (last and dual.violation() > tol):  # or the leaf solver stopped early
+        settled = solve_pivots(gram, dual, -y, component, tol, max_iter)
+        if settled and component.min() < component.max():
+            neglected = 2.0 * least * float(np.abs(dual.u).sum())
+        if not settled and not leaf:
+            _solve_support(gram, dual, max(tol, LEVEL_TOL), max_iter)
+    if last or not leaf:  # a leaf that is a start needs no proof
+        refine(gram, dual, tol - neglected, max_iter)
+    if 8 * len(y) ** 2 > LARGE_BYTES:
+        give_back()  # libsvm's cache and small tiles, which malloc would keep
+    return dual.violation() + neglected
+
+
+def _solve_support(gram: Gram, dual: Dual, tol: float, max_iter: int) -> None:
+    """Solve roughly for the start's support vectors alone, then update the gradient of every row."""
+    support = np.flatnonzero(dual.u)
+    if not support.size:
+        return
+    few, local = gram.part(support), dual.part(support)
+    few.add(local.gradient, few.rows, local.u)
+    refine(few, local, tol, max_iter)
+    dual.steps += local.steps
+    dual.u[support], dual.gradient[support] = local.u, local.gradient
+    rest, kept = np.setdiff1d(np.arange(len(gram)), support), np.flatnonzero(local.u)
+    if rest.size:
+        gram.add(dual.gradient, few.rows[kept], local.u[kept], rest)
 
 
 def _check_pairs(n_classes: int) -> None:

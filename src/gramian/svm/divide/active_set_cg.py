@@ -1,22 +1,28 @@
-"""Box-constrained problems of many thousands of variables: active sets and conjugate gradients."""
+"""Box problems of many thousands of variables: active sets and preconditioned conjugate gradients."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from itertools import pairwise
 
-from gramian._typing import Array, Float64Array
+import numpy as np
+import scipy.linalg as la
+
+from gramian._lapack import cho_solve, cholesky
+from gramian._numerics import rank_cutoff, unit_roundoff, whiten
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.svm.divide.dual import Dual
-from gramian.svm.divide.interior import Solve, from_inside
-from gramian.svm.divide.preconditioner import TwoLevel
-from gramian.svm.divide.tiles import SymmetricTiles
+from gramian.svm.divide.gram import Gram, SymmetricTiles
+
+#: Function v ↦ A⁻¹ v of some matrix A.
+Solve = Callable[[Float64Array], Float64Array]
 
 #: Most faces (sets of free coordinates) in one call, and most conjugate gradient steps on a face; the caller
 #: calls again if needed. Chosen by hand, as are the next constants.
 MOST_FACES, MOST_STEPS = 15, 200
 #: Target for a face's residual, as a fraction of the targeted violation.
 FACE_SHARE = 0.3
-#: Accuracy of the interior point's linear systems, in the energy norm.
-SYSTEM_SHARE = 1e-3
 #: Active sets are not settling if they change at least this fraction of what they changed two faces ago.
 SETTLING = 0.7
 #: Active sets count as settled if they change less than this fraction of the free coordinates.
@@ -35,91 +41,27 @@ def solve_faces(
 
     Source: Hintermüller, Ito and Kunisch 2003; Gould, Hribar and Nocedal 2001 for the projection.
     """
-    lower, upper, total = start.lower, start.upper, start.total
     face = start.at(start.u.copy(), start.gradient.copy())
-    at_lower, at_upper = held & (start.u <= lower), held & (start.u >= upper)
-    if not _follow(face, tiles, preconditioner, total, at_lower, at_upper, goal):
-        inside = np.flatnonzero(upper > lower)
-
-        def spread(v: Float64Array) -> Float64Array:
-            out = np.zeros(len(tiles))
-            out[inside] = v
-            return out
-
-        def product(v: Float64Array) -> Float64Array:
-            return tiles.matvec(spread(v))[inside]
-
-        def shifted(diagonal: Float64Array) -> Solve:
-            near = preconditioner.on(upper > lower, spread(diagonal))
-
-            def solve(right: Float64Array) -> Float64Array:
-                x, residual = np.zeros_like(right), right
-                direction, slope, first = np.zeros_like(right), 1.0, 0.0
-                for step in range(MOST_STEPS):
-                    z = near(residual)
-                    new = float(residual @ z)
-                    first = first or new
-                    if not new > SYSTEM_SHARE**2 * first:
-                        break
-                    direction = z + (new / slope if step else 0.0) * direction
-                    slope = new
-                    image = product(direction) + diagonal * direction
-                    length = slope / float(direction @ image)
-                    x = x + length * direction
-                    residual = residual - length * image
-                return x
-
-            return solve
-
-        linear = (start.gradient + tiles.matvec(lower - start.u))[inside]
-        diagonal = preconditioner.diagonal[inside]
-        best, _, at_lower, at_upper = from_inside(
-            start, inside, product, shifted, linear, diagonal, total, goal
-        )
-        if not _follow(face, tiles, preconditioner, total, at_lower, at_upper, goal):
-            return best
-    return start.into_box(face.u, total)
-
-
-def _follow(
-    face: Dual,
-    tiles: SymmetricTiles,
-    preconditioner: TwoLevel,
-    total: float | None,
-    at_lower: Array,
-    at_upper: Array,
-    goal: float,
-) -> bool:
-    """Update the active sets, and the point with its gradient, until they settle; return whether they did."""
-    wide = face.upper > face.lower
-    changes: list[int] = []
+    sides, changes = np.where(held, start.sides, 0), list[int]()
     for _ in range(MOST_FACES):
-        free = ~(at_lower | at_upper) & wide
+        free = sides == 0
         if not free.any():
-            return False
-        u = face.put(np.where(wide, face.u, face.lower), at_lower, at_upper)
-        offset = _minimise(face, tiles, preconditioner.on(free), u, free, total, FACE_SHARE * goal)
-        new = face.fixed(face.u, face.gradient + offset, free, at_lower, at_upper, goal)
-        changes.append(int((new[0] ^ at_lower).sum() + (new[1] ^ at_upper).sum()))
-        at_lower, at_upper = new
-        if changes[-1] <= FEW_CHANGES * np.count_nonzero(free):
-            return True
-        if len(changes) > 2 and changes[-1] > SETTLING * changes[-3]:
-            return False
-    return True
+            break
+        solve = preconditioner.on(free)
+        offset = _minimise(face, tiles, solve, face.put(face.u, sides), free, FACE_SHARE * goal)
+        before, sides = sides, face.next_sides(face.u, face.gradient + offset, sides, goal)
+        changes.append(int(np.count_nonzero(sides != before)))
+        stalled = len(changes) > 2 and changes[-1] > SETTLING * changes[-3]
+        if stalled or changes[-1] <= FEW_CHANGES * np.count_nonzero(free):
+            break
+    return start.into_box(face.u)
 
 
 def _minimise(
-    face: Dual,
-    tiles: SymmetricTiles,
-    solve: Solve,
-    u: Float64Array,
-    free: Array,
-    total: float | None,
-    goal: float,
+    face: Dual, tiles: SymmetricTiles, solve: Solve, u: Float64Array, free: Array, goal: float
 ) -> float:
-    """Move to u, then minimise over its free coordinates with Σu = total; return the multiplier b."""
-    change = u - face.u
+    """Move to u, then minimise over its free coordinates with Σu fixed; return the multiplier b."""
+    change, total = u - face.u, face.total
     even = np.zeros(0)
     if total is not None:
         even = solve(np.ones(int(free.sum())))
@@ -150,3 +92,110 @@ def _minimise(
         face.gradient += length * image
         residual = residual - length * image[free]
     return 0.0 if total is None else 0.5 * float(residual.max() + residual.min())
+
+
+#: Most rows of a block, most landmarks, and fewest rows for each landmark. Chosen by hand, as are the next
+#: constants.
+BLOCK, LANDMARKS, ROWS_PER_LANDMARK = 1024, 512, 4
+#: Shift added to a block of D, as a fraction of its mean diagonal; the neglected entries outside the blocks
+#: are larger than this.
+SHIFT = 1e-2
+#: A face that differs from the last one in at most this fraction of its coordinates reuses its factors.
+REUSE = 0.02
+#: Smallest shift of D, in units of u·max k(x, x), to cover rounding of G Gᵀ.
+JITTER = 1e4
+
+
+class TwoLevel:
+    """Positive definite preconditioner P = G Gᵀ + blockdiag(K − G Gᵀ) + shift, and its inverse on a face.
+
+    A face is the set of free coordinates. Blocks are consecutive points. With points ordered by clusters the
+    blocks capture local structure and the landmarks capture the coupling of clusters, so that conjugate
+    gradients take about ten steps instead of hundreds.
+
+    ``bytes_at_most`` bounds blocks and landmarks. Time O(m · (block² + landmarks²)) a face.
+
+    Source: Snelson and Ghahramani 2007 for low rank plus blocks, inverted by the Woodbury identity.
+    """
+
+    def __init__(self, gram: Gram, bytes_at_most: int) -> None:
+        m, self._gram = len(gram), gram
+        # Numbers for each row: ``held`` of a block's factor, and half as many in each of three rows: of G for
+        # all points, of G for the free ones, and of D⁻¹G.
+        held = max(32, 2 * bytes_at_most // (8 * max(1, m)) // 5)
+        rank = int(np.clip(held // 2, 16, min(LANDMARKS, max(1, m // ROWS_PER_LANDMARK))))
+        self._slices = list(row_slices(m, int(np.clip(held, 32, BLOCK))))
+        landmarks = gram.part(np.sort(gram.run.rng.choice(m, min(rank, m), replace=False)))
+        white = whiten(landmarks.square(), len(landmarks), rank_cutoff(np.float64))
+        self._features = np.asarray(gram.block(landmarks.rows) @ white.vectors, np.float64)
+        self._diagonal = gram.kernel.diagonal(gram.rows)
+        self._latest: tuple[Array, Solve] | None = None
+
+    def on(self, free: Array) -> Solve:
+        """Return the function v ↦ P_F⁻¹ v, where P_F is P on the free coordinates."""
+        if self._latest is not None:
+            changed = np.count_nonzero(self._latest[0] ^ free)
+            if changed <= REUSE * np.count_nonzero(free):
+                return self._patched(*self._latest, free)
+        self._latest = None  # free the old factors first: two sets would take too much memory
+        parts = [np.flatnonzero(free[part]) + part.start for part in self._slices]
+        parts = [part for part in parts if part.size]
+        edges = np.cumsum([0, *(part.size for part in parts)])
+        places = [slice(int(a), int(b)) for a, b in pairwise(edges)]
+        features = self._features[free]
+        # One array for all factors: unlike many small ones, it goes back to the system when it is freed.
+        sizes = [part.size**2 for part in parts]
+        cuts = np.split(np.empty(sum(sizes)), np.cumsum(sizes)[:-1])
+        factors = [cut.reshape(part.size, part.size) for cut, part in zip(cuts, parts)]
+        inner = np.empty_like(features)
+
+        def fill(task: tuple[IntArray, slice, Float64Array]) -> None:
+            part, place, factor = task
+            self._factor(part, features[place], factor)
+            inner[place] = cho_solve(factor, features[place])
+
+        self._gram.run.engine.run(fill, list(zip(parts, places, factors)))
+        self._gram.count(sum(sizes))
+        core = features.T @ inner
+        core.flat[:: len(core) + 1] += 1.0
+        outer = cholesky(core, overwrite=True)
+
+        def solve(v: Float64Array) -> Float64Array:
+            x = np.empty_like(v)
+            for factor, place in zip(factors, places):
+                x[place] = cho_solve(factor, v[place])
+            return np.asarray(x - inner @ cho_solve(outer, features.T @ x))
+
+        self._latest = free.copy(), solve
+        return solve
+
+    def _patched(self, before: Array, solve: Solve, free: Array) -> Solve:
+        """Adapt the inverse of a nearly equal face to this one; it stays positive definite."""
+        added = free & ~before
+        unit = np.where(self._diagonal > 0, self._diagonal, 1.0)[added]
+
+        def patched(v: Float64Array) -> Float64Array:
+            full = np.zeros(len(free))
+            full[free] = v
+            out = np.zeros(len(free))
+            out[before] = solve(full[before])
+            out[added] = full[added] / unit
+            return out[free]
+
+        return patched
+
+    def _factor(self, part: IntArray, own: Float64Array, out: Float64Array) -> None:
+        """Write the Cholesky factor of D on these points to ``out``; ``own`` is their G."""
+        block = np.asarray(self._gram.kernel(self._gram.rows[part], dtype=np.float64, n_jobs=1))
+        block -= np.matmul(own, own.T, out=out)
+        floor = JITTER * unit_roundoff(np.float64) * max(float(self._diagonal[part].max()), 1e-300)
+        shift = max(SHIFT * float(block.diagonal().mean()), floor)
+        while True:
+            out[:] = block
+            out.flat[:: len(block) + 1] += shift
+            try:
+                cholesky(out, overwrite=True)
+            except la.LinAlgError:
+                shift *= 10.0  # the kernel is not positive semi-definite
+                continue
+            return

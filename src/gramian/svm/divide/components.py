@@ -114,12 +114,9 @@ def _joined(points: Float64Array, piece: IntArray, count: int, reach: float) -> 
     label = np.arange(count)
     for i in np.argsort(distance[first, second], kind="stable"):
         p, q = label[first[i]], label[second[i]]
-        if p != q and _touch(points, members[first[i]], members[second[i]], reach):
+        if p == q:
+            continue
+        one, other = points[members[first[i]]], points[members[second[i]]]
+        if any(_near(one[part], other, reach).any() for part in row_slices(len(one), 256)):
             label[label == q] = p
     return np.asarray(np.unique(label, return_inverse=True)[1].ravel(), np.intp)
-
-
-def _touch(points: Float64Array, first: IntArray, second: IntArray, reach: float) -> bool:
-    """Return whether some row of the first piece is close to some row of the second."""
-    other = points[second]
-    return any(_near(points[first[part]], other, reach).any() for part in row_slices(len(first), 256))

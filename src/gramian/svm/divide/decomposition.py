@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from gramian._typing import Array, Float64Array
-from gramian.svm.divide.active_set_cg import solve_faces
+from gramian.svm.divide.active_set_cg import TwoLevel, solve_faces
 from gramian.svm.divide.dual import Dual
-from gramian.svm.divide.gram import Gram
-from gramian.svm.divide.preconditioner import TwoLevel
+from gramian.svm.divide.gram import TILE_BYTES, Gram, SymmetricTiles
 from gramian.svm.divide.subproblem import SQUARES, solve_box
-from gramian.svm.divide.tiles import TILE_BYTES, SymmetricTiles
 
 #: A row held at its bound by a gradient of at least this much is always left out of a round. Chosen by hand,
 #: as are the next constants.
@@ -28,16 +24,7 @@ NEAR_SHARE = 0.1
 DENSE_ROWS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class DualLimits:
-    """Accuracy and limits of the solution of a dual problem."""
-
-    tol: float
-    max_iter: int
-    memory_bytes: int
-
-
-def refine(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator) -> None:
+def refine(gram: Gram, dual: Dual, tol: float, max_iter: int) -> None:
     """Minimise ½uᵀKu − yᵀu over the box, starting from ``dual`` and updating it; the equality keeps Σu.
 
     Each round leaves out the rows held at a bound by more than a margin (shrinking), solves for the others to
@@ -47,17 +34,15 @@ def refine(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator)
     (:func:`solve_faces`). Order rows by clusters: consecutive rows form the preconditioner's blocks.
 
     The objective falls with each set. Stops when m(α) − M(α) ≤ tol, libsvm's criterion. Time O(n · changed) a
-    round and O(free²) a conjugate gradient step, memory ``memory_bytes`` besides the rows.
+    round and O(free²) a conjugate gradient step, memory that of the run besides the rows.
     """
-    left = limits.max_iter
-    while (violation := dual.violation()) > limits.tol and left > 0:
-        half = 0.5 * violation if dual.equality else violation
-        keep = dual.inside | (dual.pressure() > -min(half, MOST_MARGIN))
+    left = max_iter
+    while (violation := dual.violation()) > tol and left > 0:
+        half = violation if dual.total is None else 0.5 * violation
+        keep = (dual.sides == 0) | (dual.pressure() > -min(half, MOST_MARGIN))
         index, rest = np.flatnonzero(keep), np.flatnonzero(~keep)
         part, local = gram.part(index), dual.part(index)
-        _settle(
-            part, local, replace(limits, tol=max(limits.tol, ROUND_SHARE * violation), max_iter=left), rng
-        )
+        _settle(part, local, max(tol, ROUND_SHARE * violation), left)
         left -= local.steps
         dual.steps += local.steps
         change = local.u - dual.u[index]
@@ -69,24 +54,22 @@ def refine(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator)
             gram.add(dual.gradient, part.rows[changed], change[changed], rest)
 
 
-def _settle(gram: Gram, dual: Dual, limits: DualLimits, rng: np.random.Generator) -> None:
+def _settle(gram: Gram, dual: Dual, tol: float, max_iter: int) -> None:
     """Optimise over working sets until the violation is at most the tolerance."""
-    dense_rows = min(DENSE_ROWS, int((limits.memory_bytes / (8.0 * (SQUARES + 1))) ** 0.5))
-    goal = limits.tol
-    while dual.steps < limits.max_iter and (violation := dual.violation()) > goal:
+    dense_rows = min(DENSE_ROWS, int((gram.run.memory_bytes / (8.0 * (SQUARES + 1))) ** 0.5))
+    while dual.steps < max_iter and (violation := dual.violation()) > tol:
         dual.steps += 1
         pressure = dual.pressure()
-        inner = max(0.3 * goal, 0.05 * violation)
+        inner = max(0.3 * tol, 0.05 * violation)
         # Include rows close to violating, held at their bound at first: the set's moves may release them.
-        near = np.flatnonzero(dual.inside | (pressure > -NEAR_SHARE * violation))
+        near = np.flatnonzero((dual.sides == 0) | (pressure > -NEAR_SHARE * violation))
         chosen, new = near, None
         if len(near) > dense_rows:
-            own = replace(limits, tol=inner)
-            new = _large(gram.part(near), dual.part(near), pressure[near], own, rng)
+            new = _large(gram.part(near), dual.part(near), pressure[near], inner)
             if new is None:
                 chosen = np.argpartition(-pressure, dense_rows)[:dense_rows]
         if new is None:
-            new = _dense(gram.part(chosen).square(), dual.part(chosen), 0.1 * goal)
+            new = _dense(gram.part(chosen).square(), dual.part(chosen), 0.1 * tol)
         change = new - dual.u[chosen]
         moved = np.flatnonzero(change)
         if not moved.size:
@@ -106,15 +89,12 @@ def _dense(square: Float64Array, local: Dual, tol: float) -> Float64Array:
     return aim if reached < local.violation() else local.u
 
 
-def _large(
-    gram: Gram, local: Dual, pressure: Array, limits: DualLimits, rng: np.random.Generator
-) -> Float64Array | None:
+def _large(gram: Gram, local: Dual, pressure: Array, tol: float) -> Float64Array | None:
     """Return coefficients of a large working set that lower the objective, or None if none were found."""
     # Beside what is kept, each thread computes one tile or one block of the preconditioner.
-    kept = max(limits.memory_bytes // 2, limits.memory_bytes - gram.engine.n_threads * TILE_BYTES)
-    tiles, preconditioner = SymmetricTiles(gram, kept // 2), TwoLevel(gram, kept // 2, rng)
-    held = ~local.inside & (pressure <= 0.25 * limits.tol)
-    aim = solve_faces(tiles, preconditioner, local, held, limits.tol)
+    kept = max(gram.run.memory_bytes // 2, gram.run.memory_bytes - gram.run.engine.n_threads * TILE_BYTES)
+    tiles, preconditioner = SymmetricTiles(gram, kept // 2), TwoLevel(gram, kept // 2)
+    aim = solve_faces(tiles, preconditioner, local, pressure <= 0.25 * tol, tol)
     change = aim - local.u
     image = tiles.matvec(change)
     reached = local.at(aim, local.gradient + image).violation()
@@ -125,4 +105,4 @@ def _large(
     if not slope < 0.0:
         return None
     length = 1.0 if curvature <= 0.0 else min(1.0, -slope / curvature)
-    return aim if length >= 1.0 else local.into_box(local.u + length * change, None)
+    return aim if length >= 1.0 else np.clip(local.u + length * change, local.lower, local.upper)

@@ -12,7 +12,6 @@ from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.kernels.base import CHUNK_ROWS
-from gramian.svm.divide.decomposition import DualLimits
 from gramian.svm.divide.dual import Dual
 from gramian.svm.divide.gram import COLUMNS, Gram
 from gramian.svm.divide.subproblem import SQUARES, solve_box
@@ -37,7 +36,7 @@ JITTER, JITTER_TRIES = 4.0, 6
 
 
 def solve_pivots(
-    gram: Gram, dual: Dual, linear: Float64Array, component: IntArray, limits: DualLimits
+    gram: Gram, dual: Dual, linear: Float64Array, component: IntArray, tol: float, max_iter: int
 ) -> bool:
     r"""Minimise ½uᵀKu + cᵀu over the box with Σu kept where there is an equality, K block-diagonal.
 
@@ -49,7 +48,7 @@ def solve_pivots(
     If the sets cycle, the cycling rows become *guarded*: the other free rows are eliminated (Schur
     complement), and a small problem over the guarded rows keeps these in the box exactly. A guarded row stays
     guarded, so the number of steps is finite. If too many rows would be guarded, or a matrix or factor would
-    exceed ``memory_bytes``, the sets do not settle.
+    exceed the memory of the run, the sets do not settle.
 
     gram : K of n rows; linear : c, (n,); component : (n,) numbers of the blocks; ``dual`` : box and start.
     Returns whether the sets settled: then u and gradient of ``dual`` are optimal to the tolerance, where
@@ -65,34 +64,32 @@ def solve_pivots(
     order = np.argsort(number, kind="stable")
     ends = np.searchsorted(number[order], np.arange(int(number.max(initial=0)) + 2))
     parts = [_PivotPart(gram, order[a:b], linear) for a, b in pairwise(ends)]
-    total, u, lower, upper = dual.total, dual.u, dual.lower, dual.upper
-    at_lower, at_upper = u <= lower, u >= upper
-    if (at_lower | at_upper).all():
-        at_lower, at_upper = lower >= upper, np.zeros(len(u), bool)
-    # Rows that are guarded, whose masks of bounds are ignored; rows that changed in the step before.
+    u, sides = dual.u, dual.sides
+    if sides.all():
+        sides = np.zeros_like(sides)
+    # Rows that are guarded, whose sides are ignored; rows that changed in the step before.
     guarded = latest = np.zeros(len(u), bool)
     least, stalled = len(u) + 1, 0
-    for _ in range(min(limits.max_iter, MOST_STEPS)):
+    for _ in range(min(max_iter, MOST_STEPS)):
         dual.steps += 1
-        bound = np.where(guarded, 0.0, dual.put(np.zeros(len(u)), at_lower, at_upper))
-        free = ~(at_lower | at_upper | guarded)
-        if _bytes(parts, free, guarded) > limits.memory_bytes:
+        bound = np.where(guarded, 0.0, dual.put(np.zeros(len(u)), sides))
+        free = (sides == 0) & ~guarded
+        if _bytes(parts, free, guarded) > gram.run.memory_bytes:
             return False
         if not all(part.solve(free, bound, guarded) for part in parts):
             return False
-        joint = _joint(parts, dual, u, total, GUARD_SHARE * limits.tol)
+        joint = _joint(parts, dual, u, GUARD_SHARE * tol)
         if joint is None:
             return False
         guards, offset = joint
         u, gradient = np.where(guarded, guards, bound), np.empty(len(u))
         for part in parts:
             part.write(offset, u, gradient)
-        new = dual.fixed(u, gradient + offset, free, at_lower, at_upper, PULL_SHARE * limits.tol)
-        changed = ((new[0] ^ at_lower) | (new[1] ^ at_upper)) & ~guarded
-        at_lower, at_upper = new
+        before, sides = sides, dual.next_sides(u, gradient + offset, sides, PULL_SHARE * tol)
+        changed = (sides != before) & ~guarded
         count = int(np.count_nonzero(changed))
         if not count:
-            dual.u[:], dual.gradient[:] = dual.into_box(u, total), gradient
+            dual.u[:], dual.gradient[:] = dual.into_box(u), gradient
             return True
         stalled = 0 if count < least else stalled + 1
         least = min(least, count)
@@ -193,7 +190,7 @@ def _factor(gram: Gram) -> Float64Array | None:
                 below = slice(part.start + low.start, part.start + low.stop)
                 square[below, part] = evaluate(rows[below])
 
-        gram.engine.run(fill, list(row_slices(m, COLUMNS)))
+        gram.run.engine.run(fill, list(row_slices(m, COLUMNS)))
         diagonal = kernel.diagonal(rows)
         square.flat[:: m + 1] = diagonal + jitter * float(diagonal.mean())
         try:
@@ -204,33 +201,34 @@ def _factor(gram: Gram) -> Float64Array | None:
 
 
 def _joint(
-    parts: list[_PivotPart], box: Dual, u: Float64Array, total: float | None, tol: float
+    parts: list[_PivotPart], dual: Dual, u: Float64Array, tol: float
 ) -> tuple[Float64Array, float] | None:
     """Return the guarded coefficients (n,) and b, or None if no row is free to satisfy the equality."""
     constant = sum(float(part.bound.sum() + part.answers[:, 0].sum()) for part in parts)
     slope = sum(float(part.answers[:, 1].sum()) for part in parts)
     guards = np.concatenate([part.index[part.guards] for part in parts])
     out = np.zeros(len(u))
-    rest = 0.0 if total is None else total - constant
+    rest = 0.0 if dual.total is None else dual.total - constant
     if not guards.size:
-        if total is None:
+        if dual.total is None:
             return out, 0.0
         return (out, -rest / slope) if slope > 0 else None
     square = la.block_diag(*(part.square - part.across.T @ part.answers[:, 2:] for part in parts))
     square = 0.5 * (square + square.T)
     linear = np.concatenate([p.base[p.guards] + p.across.T @ p.answers[:, 0] for p in parts])
     count = np.concatenate([1.0 - part.across.T @ part.answers[:, 1] for part in parts])
-    own = box.part(guards)
-    own.u = own.into_box(u[guards], None)
-    if total is not None and slope > 0:
+    own = dual.part(guards)
+    own.u = np.clip(u[guards], own.lower, own.upper)
+    own.total = None
+    if dual.total is not None and slope > 0:
         # b is eliminated too: slope · b = countᵀu_W − rest.
         square += np.outer(count, count / slope)
         linear -= count * (rest / slope)
-        own.equality = False
         out[guards], _ = solve_box(square, linear, own, tol)
         return out, (float(count @ out[guards]) - rest) / slope
-    if total is not None:
-        own.u = own.into_box(own.u, rest)
+    if dual.total is not None:
+        own.total = rest
+        own.u = own.into_box(own.u)
         error = abs(float(own.u.sum()) - rest)
         if error > unit_roundoff(np.float64) * len(u) * float(np.abs(own.u).sum()):
             return None
