@@ -242,7 +242,7 @@ def predictions(graph: Graph, table: TableForm, values: str) -> str:
         h = graph("Add", graph("Mul", h, scale), mean)
         if how == "log":
             h = graph("Exp", h)
-        elif how == "yeo-johnson":
+        elif how == "power":
             zero = 0.0
             up = _unbox(graph, graph("Max", h, zero), power)
             h = graph("Sub", up, _unbox(graph, graph("Max", graph("Neg", h), zero), 2.0 - power))

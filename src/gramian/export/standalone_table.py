@@ -38,10 +38,10 @@ def decision(rows: Any) -> np.ndarray:
         h = mean + scale * np.clip(centre + spread * values[:, k], low, high)
         if how == "log":
             h = np.exp(h)
-        elif how == "yeo-johnson":
+        elif how == "power":
             h = _unbox(np.maximum(h, 0.0), power) - _unbox(np.maximum(-h, 0.0), 2.0 - power)
         elif how == "quantile":
-            h = np.interp(h, *model[f"scores_{k}"])
+            h = np.interp(h, *model["scores"][str(k)])
         values[:, k] = unit * h
     return values[:, 0] if model["one_value"] else values
 
@@ -49,7 +49,7 @@ def decision(rows: Any) -> np.ndarray:
 def predict_proba(rows: Any) -> np.ndarray:
     """Return the probability of each class, shape (n, classes); classifiers with probabilities only."""
     model = _model()
-    if "calibration" not in model:
+    if model["calibration"] is None:
         raise AttributeError("This model has no probabilities.")
     slope, bend = model["calibration"]
     values, least = decision(rows), model["least"]
@@ -77,7 +77,7 @@ def _scaled(rows: np.ndarray) -> np.ndarray:
         if how == "robust":
             out[:, j] /= np.sqrt(1.0 + (out[:, j] / model["soft"]) ** 2)
         elif how == "quantile":
-            knots, heights = model[f"curves_{j}"]
+            knots, heights = map(np.array, model["curves"][str(j)])
             with np.errstate(over="ignore"):
                 ends = np.array([x[:, j] - knots[-1], knots[0] - x[:, j]]) / model["scale"][j]
             over, under = np.clip(ends, 0.0, 1e15)
@@ -89,31 +89,29 @@ def _scaled(rows: np.ndarray) -> np.ndarray:
 def _encoded(rows: Any) -> np.ndarray:
     """Return the numbers that stand for rows of a table."""
     model = _model()
-    names, kinds = model["names"].tolist(), model["kinds"].tolist()
+    names = model["names"]
     rows = _matched(rows)
     table = np.asarray(rows) if hasattr(rows, "__array__") else _cells(rows, len(names))
     if table.ndim != 2 or table.shape[1] != len(names):
         raise ValueError(f"rows have shape {table.shape}; expected (n, {len(names)}).")
-    out = np.zeros((len(table), len(model["shift"])), str(model["dtype"]))
-    for j, (name, kind) in enumerate(zip(names, kinds)):
-        value, gone, other, season, weekday, hour = model["places"][j].tolist()
+    out = np.zeros((len(table), len(model["shift"])), model["dtype"])
+    for j, (name, kind) in enumerate(zip(names, model["kinds"])):
+        value, gone, other, season, weekday, hour = model["places"][j]
         if kind == "unused":
             continue
         if kind in ("text", "code"):
-            place = {level: value + k for k, level in enumerate(model[f"levels_{j}"].tolist())}
+            place = {level: value + k for k, level in enumerate(model["levels"][j])}
             read = _names if kind == "text" else _numbers
-            lookups = [each for each in _lookups() if model[f"{each}_column"] == j]
-            further = [level for each in lookups for level in model[f"{each}_levels"].tolist()]
+            lookups = [each for each in model["lookups"] if each["column"] == j]
+            further = [level for each in lookups for level in each["levels"]]
             cells = read(table[:, j], kind, name).tolist()
             known_as = _levels if kind == "code" else _same_days
             cells = known_as(cells, [*place, *further])
             at = np.array([gone if _missing(cell) else place.get(cell, other) for cell in cells], np.intp)
             out[at >= 0, at[at >= 0]] = 1.0
             for each in lookups:
-                known = dict(zip(*(model[f"{each}_{name}"].tolist() for name in ("levels", "values"))))
-                out[:, model[f"{each}_place"]] = [
-                    0.0 if _missing(cell) else known.get(cell, 0.0) for cell in cells
-                ]
+                known = dict(zip(each["levels"], each["values"]))
+                out[:, each["place"]] = [0.0 if _missing(cell) else known.get(cell, 0.0) for cell in cells]
             continue
         numbers = _numbers(table[:, j], kind, name)
         lost = np.isnan(numbers)
@@ -132,15 +130,9 @@ def _encoded(rows: Any) -> np.ndarray:
             out[:, weekday : weekday + 7] = (of_week[:, None] == np.arange(7)) & ~lost[:, None]
         if hour >= 0:
             out[:, hour : hour + 2] = _turn(when - whole, lost)
-    for to, level, mean in model["means"].tolist():
+    for to, level, mean in model["means"]:
         out[:, int(to)] += mean * out[:, int(level)]
     return out
-
-
-def _lookups() -> list[str]:
-    """Return the names of what has a number for each level of a column."""
-    ends = [name for name in _model() if name.startswith("lookups_") and name.endswith("_column")]
-    return [name.removesuffix("_column") for name in ends]
 
 
 def _turn(turns: np.ndarray, lost: np.ndarray) -> np.ndarray:
@@ -162,7 +154,7 @@ def _cells(rows: Any, width: int) -> np.ndarray:
 def _missing(cell: Any) -> bool:
     """Return whether a cell is missing, or is text that says so."""
     if isinstance(cell, str):
-        return cell.strip() in _model()["missing"].tolist()
+        return cell.strip() in _model()["missing"]
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)
 
 
@@ -246,7 +238,7 @@ def _main() -> None:
     """Write the prediction of each row of a CSV file without a header on the standard input."""
     if sys.stdin.isatty():
         raise SystemExit(__doc__)
-    kinds = _model()["kinds"].tolist()
+    kinds = _model()["kinds"]
     rows = [[_read(word, kind) for word, kind in zip(row, kinds)] for row in csv.reader(sys.stdin) if row]
     for answer in np.atleast_1d(predict(rows)):
         print(*np.atleast_1d(answer), sep=",")

@@ -18,7 +18,7 @@ from gramian.tables.column import LevelLookup, LevelMeans
 from gramian.tables.dates import HOUR, SEASON, WEEKDAY, WIDTHS, YEAR
 from gramian.tables.empirical import TAIL
 from gramian.tables.scaling import HARD, LARGEST, QUANTILE, ROBUST, SOFT
-from gramian.tables.target import MARGIN, NONE, OutputMap
+from gramian.tables.target import MARGIN, NONE, YEO_JOHNSON, OutputMap
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -33,6 +33,8 @@ CODE, TEXT = "code", "text"
 EXACT = 2.0**53
 #: Columns of ``back``.
 BACK = ("spread", "centre", "low", "high", "scale", "mean", "power", "unit")
+#: Names in exports of the maps of targets that have another one there.
+HOWS = {NONE: "linear", YEO_JOHNSON: "power"}
 #: Constants of the formulas, by name.
 CONSTANTS = {"largest": LARGEST, "hard": HARD, "soft": SOFT, "tail": TAIL, "least": LEAST, "year": YEAR}
 
@@ -130,7 +132,7 @@ def table_form(model: BaseEstimator) -> TableForm:
         shift=np.asarray(scaling.shift, np.float64),
         scale=np.asarray(scaling.scale, np.float64),
         curves=dict(zip(quantile, scaling.tables, strict=True)),
-        hows=tuple(one.how for one in maps),
+        hows=tuple(HOWS.get(one.how, one.how) for one in maps),
         back=np.zeros((0, len(BACK))) if classes else _back(maps, model.model_),
         scores={
             k: np.stack([one.scores, one.knots])

@@ -1,7 +1,7 @@
 /* Columns: kind; places of the value or the first category, of the missing-value indicator or category, of
  * unknown categories, of season, weekday and time of day, -1 for none; first category and their number; number
  * for a missing one; what is subtracted. A category's text is sorted by its bytes. */
-enum { UNUSED, NUMBER, DATE, CODE, TEXT };
+enum { UNUSED, NUMBER, BOOLEAN, DATE, DURATION, CODE, TEXT };
 enum { LINEAR, ROBUST, QUANTILE, LOG, POWER };
 static const struct {
     int kind, value, gone, other, season, weekday, hour, first, count;
