@@ -140,10 +140,10 @@ def _boosted(p: Parts) -> None:
     require(all(0 <= one < p.n_classes for one in p.classes), "boosting has seen unknown classes")
 
 
-def _made_mean(parts: dict[str, Any]) -> RidgeMean:
+def _made_mean(kind: type[RidgeMean], parts: dict[str, Any]) -> RidgeMean:
     classes, calibration, boosted = (parts.get(name) for name in ("classes_", "calibration_", "boosted_"))
     share = parts.get("share_", 0.0)
-    return RidgeMean.of(parts["members_"], parts["weights_"], classes, calibration, boosted, share)
+    return kind.of(parts["members_"], parts["weights_"], classes, calibration, boosted, share)
 
 
 @holds(RidgeMean, take=vars, make=_made_mean)

@@ -31,15 +31,16 @@ class Part:
 
     check : raises if parts do not fit together.
     finite : whether NaN and infinity are refused, also in arrays.
-    take, make : functions from a value to its parts, by name, and back; by default the fields of a dataclass
-        and the class itself. An estimator without them is held by its parameters and what it has learned.
+    take, make : functions from a value to its parts, by name, and from class and parts back to it; by default
+        the fields of a dataclass and the class itself. An estimator without them is held by its parameters
+        and what it has learned.
     """
 
     kind: type[Any]
     check: Callable[[Parts], None] | None = None
     finite: bool = True
     take: Callable[[Any], dict[str, Any]] | None = None
-    make: Callable[[dict[str, Any]], object] | None = None
+    make: Callable[[type[Any], dict[str, Any]], object] | None = None
 
     @property
     def is_estimator(self) -> bool:
@@ -55,7 +56,7 @@ class Part:
         check_parts(self.kind, parts, finite=self.finite)
         if self.check is not None:
             self.check(Parts(**parts, most=most))
-        return self.kind(**parts) if self.make is None else self.make(parts)
+        return self.kind(**parts) if self.make is None else self.make(self.kind, parts)
 
 
 #: All classes whose values a model file may hold, by name.
