@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,8 @@ def input_names(table: TableForm, outputs: Sequence[str]) -> dict[int, str]:
 
 def table_inputs(graph: Graph, table: TableForm, names: dict[int, str]) -> list[Any]:
     """Return the descriptions of the inputs, each of shape (n,): text, or numbers all of one type."""
-    kinds = {j: str if table.kinds[j] == TEXT else number_type(table) for j in names}
-    return [graph.info(name, kinds[j], ["n"]) for j, name in names.items()]
+    number = number_type(table)
+    return [graph.info(name, str if table.kinds[j] == TEXT else number, ["n"]) for j, name in names.items()]
 
 
 def number_type(table: TableForm) -> type:
@@ -169,9 +169,10 @@ def _turn(graph: Graph, turns: str) -> str:
 
 def _scaled(graph: Graph, table: TableForm, rows: str) -> str:
     """Return scaled rows of encoded ones."""
-    cut = _cut(graph, rows, CONSTANTS["largest"])
+    largest, hard = CONSTANTS["largest"], CONSTANTS["hard"]
+    cut = graph("Clip", rows, -largest, largest)
     t = graph("Div", graph("Sub", cut, table.shift), table.scale)
-    t = _cut(graph, t, CONSTANTS["hard"])
+    t = graph("Clip", t, -hard, hard)
     hows = np.array(table.scalings)
     if (hows == "robust").any():
         share = graph("Div", t, CONSTANTS["soft"])
@@ -181,12 +182,10 @@ def _scaled(graph: Graph, table: TableForm, rows: str) -> str:
         return t
     places = list(table.curves)
     x = graph("Gather", cut, places, axis=1)
-    unit = table.scale[places]
-    ends = [np.array([curve[0, end] for curve in table.curves.values()]) for end in (0, -1)]
-    low, high = ends
+    low, high = _ends(table.curves.values())
     beyond = []
     for above in (graph("Sub", x, high), graph("Sub", low, x)):
-        far = graph("Clip", graph("Div", above, unit), 0.0, 1e15)
+        far = graph("Clip", graph("Div", above, table.scale[places]), 0.0, 1e15)
         beyond.append(graph("Div", far, graph("Add", far, 1.0)))
     tail = graph("Mul", graph("Sub", *beyond), CONSTANTS["tail"])
     risen = graph("Add", curves(graph, x, list(table.curves.values())), tail)
@@ -195,20 +194,21 @@ def _scaled(graph: Graph, table: TableForm, rows: str) -> str:
     return graph("Gather", graph("Concat", t, risen, axis=1), order, axis=1)
 
 
-def _cut(graph: Graph, rows: str, bound: float) -> str:
-    return graph("Clip", rows, -bound, bound)
-
-
 def curves(graph: Graph, x: str, lines: Sequence[Float64Array]) -> str:
     """Return the line through points (2, knots) of each column of x (n, lines), constant beyond its ends."""
     knots, values = _padded([line[0] for line in lines], np.inf), _padded([line[1] for line in lines])
     slopes = _padded([np.append(np.diff(line[1]) / np.diff(line[0]), 0.0) for line in lines])
-    ends = [np.array([line[0, end] for line in lines]) for end in (0, -1)]
-    x = graph("Min", graph("Max", x, ends[0]), ends[1])
+    low, high = _ends(lines)
+    x = graph("Min", graph("Max", x, low), high)
     at = _last_not_above(graph, x, knots)
     rise = graph("Sub", x, graph("Gather", knots.ravel(), at))
     rise = graph("Mul", rise, graph("Gather", slopes.ravel(), at))
     return graph("Add", graph("Gather", values.ravel(), at), rise)
+
+
+def _ends(lines: Iterable[Float64Array]) -> tuple[Float64Array, Float64Array]:
+    """Return the first and the last knot of each line."""
+    return np.array([line[0, 0] for line in lines]), np.array([line[0, -1] for line in lines])
 
 
 def _padded(lines: Sequence[Array], fill: float = 0.0) -> Float64Array:

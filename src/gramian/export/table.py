@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-#: Kinds of columns in exports. Booleans are the numbers 0 and 1, dates and durations are days. CODE is a
+#: Kinds of columns in exports, beside booleans (the numbers 0 and 1), dates and durations (days). CODE is a
 #: category named by a number or a boolean, TEXT one named by text.
-UNUSED, NUMBER, TRUTH, DAY, TIME = "unused", "number", "boolean", "date", "duration"
-CODE, TEXT = "code", "text"
+UNUSED, NUMBER, CODE, TEXT = "unused", "number", "code", "text"
 #: Largest whole number up to which float64 holds all.
 EXACT = 2.0**53
 #: Columns of ``back``.
@@ -111,8 +110,7 @@ def table_form(model: BaseEstimator) -> TableForm:
     """Return the description of a fitted fast table model's encoding, scales and answers."""
     columns: TableColumns = model.columns_
     scaling: Scaling = model.scaling_
-    used = [column for column in columns.columns if column.width]
-    starts = dict(zip((c.place for c in used), np.cumsum([0, *(c.width for c in used)]).tolist()))
+    starts = np.cumsum([0, *(column.width for column in columns.columns)]).tolist()
     kinds = tuple(map(_kind, columns.columns))
     quantile = [j for j, how in enumerate(scaling.methods) if how == QUANTILE]
     classes = hasattr(model, "classes_")
@@ -121,7 +119,7 @@ def table_form(model: BaseEstimator) -> TableForm:
     return TableForm(
         names=columns.column_names,
         kinds=kinds,
-        places=np.array([_places(c, starts.get(c.place, 0)) for c in columns.columns], np.int64),
+        places=np.array([_places(*each) for each in zip(columns.columns, starts)], np.int64),
         fill=np.array([float(column.centre) for column in columns.columns]),
         origin=np.array([column.centre if column.kind == DATE else 0.0 for column in columns.columns]),
         levels=tuple(_levels(c.name, c.categories, kind) for c, kind in zip(columns.columns, kinds)),
@@ -151,7 +149,7 @@ def _kind(column: Column) -> str:
         return UNUSED
     if column.kind == CATEGORY:
         return TEXT if column.holds == NOUNS[CATEGORY] else CODE
-    return {BOOLEAN: TRUTH, DATE: DAY, DURATION: TIME}.get(column.kind, NUMBER)
+    return column.kind if column.kind in (BOOLEAN, DATE, DURATION) else NUMBER
 
 
 def _places(column: Column, start: int) -> list[int]:

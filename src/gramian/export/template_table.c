@@ -42,7 +42,7 @@ static const struct {
 } SCALING[FEATURES] = {
 @SCALING@
 };
-@IF_NUMBERS@/* From values to predictions: unit inverse(mean + scale cut(centre + spread value)). */
+@IF_NOT_LABELS@/* From values to predictions: unit inverse(mean + scale cut(centre + spread value)). */
 static const struct {
     int how, first, count;
     double spread, centre, low, high, scale, mean, power, unit;
@@ -249,7 +249,7 @@ static void encode(const @NAME@_cell *row, real *out)
     for (int j = 0; j < FEATURES; j++)
         out[j] = scaled(j, x[j]);
 }
-@IF_NUMBERS@
+@IF_NOT_LABELS@
 static double unbox(double h, double power)
 {
     return power > 0 ? expm1(log1p(power * h) / power) : expm1(h);
@@ -274,7 +274,7 @@ void @NAME@_decision(const @NAME@_cell *x, double *out)
     encode(x, row);
     values_of(row, value);
     for (int k = 0; k < OUTPUTS; k++)
-        out[k] = @IF_NUMBERS@prediction(k, (double)value[k])@END@@IF_CLASSES@(double)value[k]@END@;
+        out[k] = @IF_NOT_LABELS@prediction(k, (double)value[k])@END@@IF_LABELS@(double)value[k]@END@;
 }
 @IF_CHANCES@
 void @NAME@_probabilities(const @NAME@_cell *x, double *out)
@@ -285,7 +285,7 @@ void @NAME@_probabilities(const @NAME@_cell *x, double *out)
     for (int k = 0; k < OUTPUTS; k++) {
         const double chance = cut((1 + value[k]) / 2, @LEAST@, 1 - @LEAST@);
 @IF_BINARY@        out[1] = @SLOPE@ * value[k] + @BEND@ * (log(chance) - log1p(-chance));
-@END@@IF_MANY@        out[k] = @SLOPE@ * value[k] + @BEND@ * log(chance);
+@END@@IF_NOT_BINARY@        out[k] = @SLOPE@ * value[k] + @BEND@ * log(chance);
 @END@    }
     for (int k = 0; k < CLASSES; k++)
         most = k == 0 || out[k] > most ? out[k] : most;
