@@ -20,7 +20,7 @@ from gramian.metric import metric
 from gramian.metric.learning import LearnedMetric, Round
 from gramian.model_file.container import require
 from gramian.model_file.predictors import MOST_LEVELS
-from gramian.model_file.registry import PARTS, Parts, check_shape, hold, holds, shapes, tiles
+from gramian.model_file.registry import Parts, check_shape, hold, holds, shapes, tiles
 from gramian.ridge import cross_validation, kernel_search, ridge
 from gramian.selection.kernel_choice import KernelChoice
 from gramian.solvers.solution import Solution
@@ -63,15 +63,17 @@ def _plan(p: Parts) -> None:
 
 # ---- estimators --------------------------------------------------------------------------------------------
 
-hold(ridge.KernelRidge, ridge.KernelRidgeClassifier, cross_validation.KernelRidgeCV, KernelPCA)
-hold(classifier.KernelSVC, KernelSVR, dcsvc.DCSVC, logistic.KernelLogisticRegression, *METHODS.values())
-hold(DCPredClassifier, DCPredRegressor, regressor.GaussianProcessRegressor)
-hold(estimators.FastKernelClassifier, estimators.FastKernelRegressor, TabularRegressor, TabularClassifier)
-hold(compression.FastTabularRegressor, compression.FastTabularClassifier)
+_FITTED: tuple[type[Any], ...] = (
+    *(ridge.KernelRidge, ridge.KernelRidgeClassifier, cross_validation.KernelRidgeCV, KernelPCA),
+    *(classifier.KernelSVC, KernelSVR, dcsvc.DCSVC, logistic.KernelLogisticRegression, *METHODS.values()),
+    *(DCPredClassifier, DCPredRegressor, regressor.GaussianProcessRegressor),
+    *(estimators.FastKernelClassifier, estimators.FastKernelRegressor, TabularRegressor, TabularClassifier),
+    *(compression.FastTabularRegressor, compression.FastTabularClassifier),
+)
 #: Fitted estimators that a model file may hold, by name.
-KNOWN = {name: part.kind for name, part in PARTS.items() if part.is_estimator}
-# Parameters of estimators, never fitted themselves.
-hold(exact.Exact, LearnedMetric)
+KNOWN: dict[str, type[Any]] = {kind.__name__: kind for kind in _FITTED}
+#: Estimators that a parameter may be: those, and two that are never fitted themselves.
+PARAMETERS = KNOWN | {"Exact": exact.Exact, "LearnedMetric": LearnedMetric}
 
 
 # ---- fast models -------------------------------------------------------------------------------------------

@@ -21,8 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.exceptions import InputError, quoted
 from gramian.model_file.container import require
 from gramian.model_file.estimators import feature_names, set_feature_names
-from gramian.model_file.registry import Parts, check_shape, hold, holds
-from gramian.model_file.typed import describe_value, is_finite
+from gramian.model_file.registry import Parts, check_shape, describe_value, hold, holds, is_finite
 
 #: Learned attributes of the steps that have numbers, or one for each feature.
 SCALERS: dict[type[BaseEstimator], tuple[str, ...]] = {
