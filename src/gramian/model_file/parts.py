@@ -63,17 +63,22 @@ def _plan(p: Parts) -> None:
 
 # ---- estimators --------------------------------------------------------------------------------------------
 
-_FITTED: tuple[type[Any], ...] = (
-    *(ridge.KernelRidge, ridge.KernelRidgeClassifier, cross_validation.KernelRidgeCV, KernelPCA),
-    *(classifier.KernelSVC, KernelSVR, dcsvc.DCSVC, logistic.KernelLogisticRegression, *METHODS.values()),
-    *(DCPredClassifier, DCPredRegressor, regressor.GaussianProcessRegressor),
-    *(estimators.FastKernelClassifier, estimators.FastKernelRegressor, TabularRegressor, TabularClassifier),
-    *(compression.FastTabularRegressor, compression.FastTabularClassifier),
-)
+
+def _by_name(*kinds: type[Any]) -> dict[str, type[Any]]:
+    return {kind.__name__: kind for kind in kinds}
+
+
 #: Fitted estimators that a model file may hold, by name.
-KNOWN: dict[str, type[Any]] = {kind.__name__: kind for kind in _FITTED}
+KNOWN = {
+    **_by_name(ridge.KernelRidge, ridge.KernelRidgeClassifier, cross_validation.KernelRidgeCV, KernelPCA),
+    **_by_name(classifier.KernelSVC, KernelSVR, dcsvc.DCSVC, logistic.KernelLogisticRegression),
+    **_by_name(*METHODS.values(), DCPredClassifier, DCPredRegressor, regressor.GaussianProcessRegressor),
+    **_by_name(estimators.FastKernelClassifier, estimators.FastKernelRegressor),
+    **_by_name(TabularRegressor, TabularClassifier),
+    **_by_name(compression.FastTabularRegressor, compression.FastTabularClassifier),
+}
 #: Estimators that a parameter may be: those, and two that are never fitted themselves.
-PARAMETERS = KNOWN | {"Exact": exact.Exact, "LearnedMetric": LearnedMetric}
+PARAMETERS = KNOWN | _by_name(exact.Exact, LearnedMetric)
 
 
 # ---- fast models -------------------------------------------------------------------------------------------
