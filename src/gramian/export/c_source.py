@@ -7,8 +7,7 @@ import re
 import numpy as np
 
 from gramian._typing import Array
-from gramian.export.c_literals import numbers, text
-from gramian.export.c_table import table_slots
+from gramian.export.c_table import numbers, table_slots, text
 from gramian.export.description import Description, template
 from gramian.export.table import fields_of
 
@@ -51,7 +50,7 @@ def c_bytes(model: Description) -> bytes:
     }
     if table is not None:
         slots |= {"CELL": f"{name}_cell", "ANSWER": "double", "STRIDE": "COLUMNS"}
-        slots |= {"ROW": f"{len(table.names)} cells", **table_slots(table)}
+        slots |= {"ROW": f"{len(table.columns)} cells", **table_slots(table)}
         slots |= {
             "TABLE": template("template_table.c"),
             "CHANCES": "" if table.calibration is None else "yes",

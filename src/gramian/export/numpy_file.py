@@ -12,7 +12,7 @@ import numpy as np
 
 from gramian.data.missing import missing_numbers
 from gramian.export.description import Description, template
-from gramian.export.table import CONSTANTS, Lookup, fields_of
+from gramian.export.table import CONSTANTS, fields_of
 
 FUTURE = "from __future__ import annotations\n"
 _IMPORT = re.compile(r"^(?:import|from) .*\n", re.MULTILINE)
@@ -43,7 +43,8 @@ def _npz(model: Description) -> bytes:
     }
     if model.table is not None:
         lost = missing_numbers(model.table.missing)
-        rest |= {**CONSTANTS, **fields_of(model.table), "dtype": model.table.dtype.name, "lost": lost}
+        names = [column.name for column in model.table.columns]
+        rest |= {**CONSTANTS, **fields_of(model.table), "names": names, "lost": lost}
     text = np.frombuffer(json.dumps(rest, default=_plain).encode(), np.uint8)
     arrays = {**fields_of(model.flat), "labels": model.labels, "rest": text}
     file = io.BytesIO()
@@ -53,4 +54,6 @@ def _npz(model: Description) -> bytes:
 
 def _plain(value: Any) -> Any:
     """Return what JSON has for a part of a description that is no number, text or list of them."""
-    return fields_of(value) if isinstance(value, Lookup) else value.tolist()
+    if isinstance(value, np.dtype):
+        return value.name
+    return value.tolist() if isinstance(value, np.ndarray) else fields_of(value)

@@ -35,7 +35,7 @@ def _matched(rows: Any) -> Any:
     names = model["names"] if model["by_name"] else labels
     if not labels or _places(labels, names) or _places(names, labels):
         return rows
-    unused = [name for name, kind in zip(names, model.get("kinds", ())) if kind == "unused"]
+    unused = [column["name"] for column in model.get("columns", ()) if column["kind"] == "unused"]
     missing = [name for name in names if name not in labels and name not in unused]
     wrong = missing or [label for label in labels if label not in names or labels.count(label) > 1]
     if wrong:
