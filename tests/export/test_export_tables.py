@@ -274,8 +274,10 @@ def test_onnx_numbers_hold_the_codes_of_many_levels():
     found = table_form(model("level means"))
     narrow = replace(found, dtype=np.dtype(np.float32))
     assert number_type(narrow) is np.float32
-    wide = replace(narrow.lookups[-1], levels=narrow.lookups[-1].levels + 2.0**24)
-    assert number_type(replace(narrow, lookups=(wide,))) is np.float64
+    codes = next(each for each in narrow.columns if each.kind == CODE and each.lookups)
+    (place, levels, values), *_ = codes.lookups
+    wide = replace(codes, lookups=((place, levels + 2.0**24, values),))
+    assert number_type(replace(narrow, columns=(wide,))) is np.float64
 
 
 def test_onnx_refuses_empty_text_beside_missing_text(tmp_path):

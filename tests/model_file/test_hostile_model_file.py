@@ -16,7 +16,7 @@ from test_model_file_damage import changed, learned, put
 import gramian as gm
 from gramian.exceptions import ModelFileError, printable
 from gramian.model_file import describe
-from gramian.model_file.records import AllowedBytes, PartRecords
+from gramian.model_file.records import PartRecords
 
 X = np.random.default_rng(0).standard_normal((60, 3))
 Y = np.sin(X[:, 0])
@@ -80,7 +80,7 @@ def test_monomials_come_after_their_factors(factor: int, path: Path) -> None:
 
 
 def test_arrays_that_are_used_again_and_again_are_refused() -> None:
-    values = PartRecords({"a": np.zeros(1 << 14)}, AllowedBytes(1_000))
+    values = PartRecords({"a": np.zeros(1 << 14)}, 1_000)
     few, many = ({"list": [{"array": "a"}] * count} for count in (200, 300))  # of 128 kB each
     assert len(values.read(few)) == 200
     with pytest.raises(ModelFileError, match="use the same arrays over and over, in all more than 32 times"):

@@ -7,13 +7,13 @@ import re
 import numpy as np
 
 from gramian._typing import Array
-from gramian.export.c_literals import numbers, text
-from gramian.export.c_table import table_slots
+from gramian.export.c_table import numbers, table_slots, text
 from gramian.export.description import Description, template
 from gramian.export.table import fields_of
 
-#: Pattern of an innermost conditional part of the template, @IF_NAME@ … @END@, which only some models need.
-_PART = re.compile(r"@IF_([A-Z]+)@((?:(?!@IF_).)*?)@END@", re.DOTALL)
+#: Pattern of an innermost conditional part of the template. @IF_NAME@ … @END@ stands if the slot NAME has
+#: text, @IF_NOT_NAME@ … @END@ if it has none.
+_PART = re.compile(r"@IF_(NOT_)?([A-Z]+)@((?:(?!@IF_).)*?)@END@", re.DOTALL)
 _SLOT = re.compile(r"@([A-Z]+)@")
 
 
@@ -25,18 +25,6 @@ def c_bytes(model: Description) -> bytes:
     f, labels, table = model.flat, model.labels, model.table
     name = _identifier(model.name)
     single = f.dtype == np.float32
-    parts = {
-        "TREE": f.levels > 0,
-        "UNITS": f.n_units > 0,
-        "CLASSES": labels is not None,
-        "BINARY": labels is not None and len(labels) == 2,
-        "MANY": labels is not None and len(labels) != 2,
-        "NUMBERS": labels is None,
-        "CENTER": f.center is not None,
-        "ROWS": table is None,
-        "TABLE": table is not None,
-        "CHANCES": table is not None and table.calibration is not None,
-    }
     slots = {
         "TITLE": model.title,
         "NAME": name,
@@ -52,19 +40,25 @@ def c_bytes(model: Description) -> bytes:
         "UNITS": str(f.n_units),
         "OUTPUTS": str(f.n_outputs),
         "INPUT": "x" if f.center is None else "moved",
-        **{part.upper(): "" if array is None else numbers(array) for part, array in fields_of(f).items()},
+        **{part.upper(): "" if a is None or not a.size else numbers(a) for part, a in fields_of(f).items()},
         "LABELS": "" if labels is None else _label_table(name, labels),
+        "BINARY": "yes" if labels is not None and len(labels) == 2 else "",
         "FORMAT": "" if labels is None else _FORMATS[labels.dtype.kind],
         "CLASSES": "" if labels is None else str(len(labels)),
+        "TABLE": "",
+        "CHANCES": "",
     }
-    code = template("template.c")
     if table is not None:
-        code = code.replace("@TABLE@", template("template_table.c"))
         slots |= {"CELL": f"{name}_cell", "ANSWER": "double", "STRIDE": "COLUMNS"}
-        slots |= {"ROW": f"{len(table.names)} cells", **table_slots(table)}
+        slots |= {"ROW": f"{len(table.columns)} cells", **table_slots(table)}
+        slots |= {
+            "TABLE": template("template_table.c"),
+            "CHANCES": "" if table.calibration is None else "yes",
+        }
+    code = template("template.c").replace("@TABLE@", slots["TABLE"])
     found = 1
     while found:  # from the inner parts outwards
-        code, found = _PART.subn(lambda part: part[2] if parts[part[1]] else "", code)
+        code, found = _PART.subn(lambda part: part[3] if bool(part[1]) != bool(slots[part[2]]) else "", code)
     return _SLOT.sub(lambda slot: slots[slot[1]], code).encode()
 
 

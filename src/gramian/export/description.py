@@ -63,7 +63,7 @@ class Description:
         version = importlib.metadata.version("gramian")
         features = f"{f.n_features} features"
         if self.table is not None:
-            features = f"{len(self.table.names)} columns of a table as {features}"
+            features = f"{len(self.table.columns)} columns of a table as {features}"
         return f"A fast kernel {kind}: {features}, {sizes}; by gramian {version}"
 
 

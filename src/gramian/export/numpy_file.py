@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from gramian.data.missing import missing_numbers
 from gramian.export.description import Description, template
-from gramian.export.table import CONSTANTS, Lookup, fields_of
+from gramian.export.table import CONSTANTS, fields_of
 
 FUTURE = "from __future__ import annotations\n"
 _IMPORT = re.compile(r"^(?:import|from) .*\n", re.MULTILINE)
 
 
 def numpy_bytes(model: Description) -> bytes:
-    """Return the Python file: the code, then the arrays of the model as a compressed .npz in base64.
+    """Return the Python file: the code, then its arrays and a JSON text as a compressed .npz in base64.
 
     It has about 4/3 of the bytes of the model. Numbers are read at the first call, without pickles.
     """
@@ -36,27 +36,24 @@ def numpy_bytes(model: Description) -> bytes:
 
 
 def _npz(model: Description) -> bytes:
-    named = model.names is not None
-    parts = {**fields_of(model.flat), "labels": model.labels, "one_value": model.one_value, "by_name": named}
-    parts["names"], table = model.names, model.table
-    if table is not None:
-        lost = np.array(missing_numbers(table.missing), np.float64)
-        parts |= {**CONSTANTS, **fields_of(table), "dtype": table.dtype.name, "lost": lost}
+    rest: dict[str, Any] = {
+        "one_value": model.one_value,
+        "by_name": model.names is not None,
+        "names": model.names,
+    }
+    if model.table is not None:
+        lost = missing_numbers(model.table.missing)
+        names = [column.name for column in model.table.columns]
+        rest |= {**CONSTANTS, **fields_of(model.table), "names": names, "lost": lost}
+    text = np.frombuffer(json.dumps(rest, default=_plain).encode(), np.uint8)
+    arrays = {**fields_of(model.flat), "labels": model.labels, "rest": text}
     file = io.BytesIO()
-    np.savez_compressed(file, **_arrays(parts))
+    np.savez_compressed(file, **{name: array for name, array in arrays.items() if array is not None})
     return file.getvalue()
 
 
-def _arrays(parts: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return arrays by name; those of parts have the name of the whole before their own."""
-    found: dict[str, Any] = {}
-    for name, part in parts.items():
-        if isinstance(part, Lookup):
-            part = fields_of(part)
-        if isinstance(part, tuple) and part and isinstance(part[0], Lookup | np.ndarray):
-            part = dict(enumerate(part))
-        if isinstance(part, dict):
-            found |= {f"{name}_{key}": array for key, array in _arrays(part).items()}
-        elif part is not None:
-            found[str(name)] = np.array(part)
-    return found
+def _plain(value: Any) -> Any:
+    """Return what JSON has for a part of a description that is no number, text or list of them."""
+    if isinstance(value, np.dtype):
+        return value.name
+    return value.tolist() if isinstance(value, np.ndarray) else fields_of(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from gramian._typing import Array, Float64Array
 from gramian.data.missing import missing_numbers
 from gramian.exceptions import InputError
 from gramian.export.onnx_graph import Graph
-from gramian.export.table import CODE, CONSTANTS, TEXT, UNUSED, Lookup, TableForm
+from gramian.export.table import CODE, CONSTANTS, TEXT, UNUSED, ColumnForm, TableForm
+from gramian.tables.scaling import QUANTILE, ROBUST
+from gramian.tables.target import LOG, YEO_JOHNSON
 
 #: Domain of the operator that finds text among many levels, and its version.
 ML = "ai.onnx.ml", 2
@@ -20,24 +23,26 @@ ML = "ai.onnx.ml", 2
 def input_names(table: TableForm, outputs: Sequence[str]) -> dict[int, str]:
     """Return the name of the input for each used column: its own, with "_" behind it where that is taken."""
     found: dict[int, str] = {}
-    for j, (name, kind) in enumerate(zip(table.names, table.kinds)):
+    for j, column in enumerate(table.columns):
+        name = column.name
         while not name or name in outputs or name in found.values():
             name += "_"
-        if kind != UNUSED:
+        if column.kind != UNUSED:
             found[j] = name
     return found
 
 
 def table_inputs(graph: Graph, table: TableForm, names: dict[int, str]) -> list[Any]:
     """Return the descriptions of the inputs, each of shape (n,): text, or numbers all of one type."""
-    kinds = {j: str if table.kinds[j] == TEXT else number_type(table) for j in names}
+    number = number_type(table)
+    kinds = {j: str if table.columns[j].kind == TEXT else number for j in names}
     return [graph.info(name, kinds[j], ["n"]) for j, name in names.items()]
 
 
 def number_type(table: TableForm) -> type:
     """Return float32 if it holds all numbers of the training rows, else float64."""
-    codes = [levels for levels, kind in zip(table.levels, table.kinds) if kind == CODE]
-    codes += [each.levels for each in table.lookups if table.kinds[each.column] == CODE]
+    used = [column for column in table.columns if column.kind == CODE]
+    codes = [levels for each in used for levels in (each.levels, *(known for _, known, _ in each.lookups))]
     narrow = table.dtype == np.float32 and all((codes == codes.astype(np.float32)).all() for codes in codes)
     return np.float32 if narrow else np.float64
 
@@ -46,44 +51,42 @@ def encoded_rows(graph: Graph, table: TableForm, names: dict[int, str]) -> str:
     """Return encoded and scaled rows (n, places) in the type of the encoded training rows."""
     parts = []
     for j, name in names.items():
-        if table.kinds[j] in (TEXT, CODE):
-            parts += _category(graph, table, j, name)
-        else:
-            parts += _number(graph, table, j, name)
+        write = _category if table.columns[j].kind in (TEXT, CODE) else _number
+        parts += write(graph, table, table.columns[j], name)
     rows = graph("Concat", *parts, axis=1)
     if len(table.means):
         to, level = table.means[:, :2].astype(np.intp).T
         mix = np.zeros((to.min(), len(np.unique(to))))
         mix[level, to - to.min()] = table.means[:, 2]
         rows = graph("Concat", rows, graph("MatMul", rows, mix), axis=1)
-    for each in table.lookups:  # their places are behind those of means, in this order
-        rows = graph("Concat", rows, _looked_up(graph, table, each, names[each.column]), axis=1)
+    # The places of lookups are behind those of means.
+    lookups = ((*each, j) for j, column in enumerate(table.columns) for each in column.lookups)
+    for _, levels, values, j in sorted(lookups, key=itemgetter(0)):
+        rows = graph("Concat", rows, _looked_up(graph, table.columns[j], levels, values, names[j]), axis=1)
     return graph.cast(_scaled(graph, table, rows), table.dtype)
 
 
-def _looked_up(graph: Graph, table: TableForm, lookup: Lookup, name: str) -> str:
+def _looked_up(graph: Graph, form: ColumnForm, known: Array, numbers: Float64Array, name: str) -> str:
     """Return the numbers of levels, (n, 1); 0 for a missing or unknown one."""
     column = graph("Unsqueeze", name, [1])
-    if table.kinds[lookup.column] == TEXT:
-        _refuse_empty(table.names[lookup.column], lookup.levels)
-        levels, values = lookup.levels.tolist(), lookup.values.tolist()
-        known = {"keys_strings": levels, "values_floats": values, "default_float": 0.0}
-        return graph.cast(graph("LabelEncoder", column, domain=ML[0], **known), np.float64)
+    if form.kind == TEXT:
+        _refuse_empty(form.name, known)
+        pairs = {"keys_strings": known.tolist(), "values_floats": numbers.tolist(), "default_float": 0.0}
+        return graph.cast(graph("LabelEncoder", column, domain=ML[0], **pairs), np.float64)
     column = graph.cast(column, np.float64)
-    levels, values = _padded([lookup.levels], np.inf), _padded([lookup.values])
+    levels, values = _padded([known], np.inf), _padded([numbers])
     at = _last_not_above(graph, column, levels)
     same = graph("Equal", column, graph("Gather", levels.ravel(), at))
     return graph("Where", same, graph("Gather", values.ravel(), at), 0.0)
 
 
-def _category(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
+def _category(graph: Graph, table: TableForm, form: ColumnForm, name: str) -> list[str]:
     """Return the one-hot columns of a category: of each level, of unknown ones, of missing ones."""
-    levels, (_, gone, other) = table.levels[j], table.places[j][:3].tolist()
-    own = gone >= 0 and gone != other
+    levels, own = form.levels, form.gone not in (-1, form.other)
     column = graph("Unsqueeze", name, [1])
-    if table.kinds[j] == TEXT:
+    if form.kind == TEXT:
         if own:
-            _refuse_empty(table.names[j], levels)
+            _refuse_empty(form.name, levels)
         texts = np.array([["", *filter(None, table.missing)]], object)
         lost = graph("ReduceMax", graph.cast(graph("Equal", column, texts), np.float64), [1], keepdims=1)
         levels = levels.astype(object)
@@ -92,7 +95,7 @@ def _category(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
         lost = _lost(graph, table, column)
     hot = graph.cast(graph("Equal", column, levels[None]), np.float64)
     found, missing = [hot], [graph.cast(lost, np.float64)] if own else []
-    if other >= 0:
+    if form.other >= 0:
         rest = graph("Sub", 1.0, graph("ReduceSum", hot, [1], keepdims=1))
         for one in missing:
             rest = graph("Sub", rest, one)
@@ -117,33 +120,31 @@ def _lost(graph: Graph, table: TableForm, column: str) -> str:
     return lost
 
 
-def _number(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
+def _number(graph: Graph, table: TableForm, form: ColumnForm, name: str) -> list[str]:
     """Return value, missing-value indicator, season, weekday and time of day, those that the column has."""
-    value, gone, _, season, weekday, hour = (table.places[j] >= 0).tolist()
-    fill, origin = table.fill[j], table.origin[j]
     column = graph("Unsqueeze", name, [1])
     x = graph.cast(graph.cast(column, table.dtype), np.float64)
     lost = _lost(graph, table, x)
     found = []
-    if value:
-        found.append(graph("Sub", graph("Where", lost, fill, x), origin))
-    if gone:
+    if form.value >= 0:
+        found.append(graph("Sub", graph("Where", lost, form.fill, x), form.origin))
+    if form.gone >= 0:
         found.append(graph.cast(lost, np.float64))
-    if not (season or weekday or hour):
+    if max(form.season, form.weekday, form.hour) < 0:
         return found
     known = graph("Where", lost, 0.0, x)
     known = graph("Clip", known, -1e9, 1e9)
     whole = graph("Floor", known)
     time = graph("Sub", known, whole)
     parts = []
-    if season:
+    if form.season >= 0:
         day = graph("Add", _day_of_year(graph, whole), time)
         parts.append(_turn(graph, graph("Div", day, CONSTANTS["year"])))
-    if weekday:  # day 0 was a Thursday
+    if form.weekday >= 0:  # day 0 was a Thursday
         after = graph("Add", graph.cast(whole, np.int64), [[3]])
         day = graph("Mod", after, [[7]])
         parts.append(graph.cast(graph("Equal", day, np.arange(7)[None]), np.float64))
-    if hour:
+    if form.hour >= 0:
         parts.append(_turn(graph, time))
     there = graph.cast(graph("Not", lost), np.float64)
     return found + [graph("Mul", part, there) for part in parts]
@@ -169,46 +170,47 @@ def _turn(graph: Graph, turns: str) -> str:
 
 def _scaled(graph: Graph, table: TableForm, rows: str) -> str:
     """Return scaled rows of encoded ones."""
-    cut = _cut(graph, rows, CONSTANTS["largest"])
-    t = graph("Div", graph("Sub", cut, table.shift), table.scale)
-    t = _cut(graph, t, CONSTANTS["hard"])
-    hows = np.array(table.scalings)
-    if (hows == "robust").any():
+    largest, hard = CONSTANTS["largest"], CONSTANTS["hard"]
+    cut = graph("Clip", rows, -largest, largest)
+    shift, scale, tables = table.scaling.shift, table.scaling.scale, table.scaling.tables
+    t = graph("Div", graph("Sub", cut, shift), scale)
+    t = graph("Clip", t, -hard, hard)
+    hows = np.array(table.scaling.methods)
+    if (hows == ROBUST).any():
         share = graph("Div", t, CONSTANTS["soft"])
         under = graph("Sqrt", graph("Add", graph("Mul", share, share), 1.0))
-        t = graph("Where", hows[None] == "robust", graph("Div", t, under), t)
-    if not table.curves:
+        t = graph("Where", hows[None] == ROBUST, graph("Div", t, under), t)
+    if not tables:
         return t
-    places = list(table.curves)
+    places = np.flatnonzero(hows == QUANTILE)
     x = graph("Gather", cut, places, axis=1)
-    unit = table.scale[places]
-    ends = [np.array([curve[0, end] for curve in table.curves.values()]) for end in (0, -1)]
-    low, high = ends
+    low, high = _ends(tables)
     beyond = []
     for above in (graph("Sub", x, high), graph("Sub", low, x)):
-        far = graph("Clip", graph("Div", above, unit), 0.0, 1e15)
+        far = graph("Clip", graph("Div", above, scale[places]), 0.0, 1e15)
         beyond.append(graph("Div", far, graph("Add", far, 1.0)))
     tail = graph("Mul", graph("Sub", *beyond), CONSTANTS["tail"])
-    risen = graph("Add", curves(graph, x, list(table.curves.values())), tail)
+    risen = graph("Add", curves(graph, x, tables), tail)
     order = np.arange(len(hows))
     order[places] = len(hows) + np.arange(len(places))
     return graph("Gather", graph("Concat", t, risen, axis=1), order, axis=1)
-
-
-def _cut(graph: Graph, rows: str, bound: float) -> str:
-    return graph("Clip", rows, -bound, bound)
 
 
 def curves(graph: Graph, x: str, lines: Sequence[Float64Array]) -> str:
     """Return the line through points (2, knots) of each column of x (n, lines), constant beyond its ends."""
     knots, values = _padded([line[0] for line in lines], np.inf), _padded([line[1] for line in lines])
     slopes = _padded([np.append(np.diff(line[1]) / np.diff(line[0]), 0.0) for line in lines])
-    ends = [np.array([line[0, end] for line in lines]) for end in (0, -1)]
-    x = graph("Min", graph("Max", x, ends[0]), ends[1])
+    low, high = _ends(lines)
+    x = graph("Min", graph("Max", x, low), high)
     at = _last_not_above(graph, x, knots)
     rise = graph("Sub", x, graph("Gather", knots.ravel(), at))
     rise = graph("Mul", rise, graph("Gather", slopes.ravel(), at))
     return graph("Add", graph("Gather", values.ravel(), at), rise)
+
+
+def _ends(lines: Iterable[Float64Array]) -> tuple[Float64Array, Float64Array]:
+    """Return the first and the last knot of each line."""
+    return np.array([line[0, 0] for line in lines]), np.array([line[0, -1] for line in lines])
 
 
 def _padded(lines: Sequence[Array], fill: float = 0.0) -> Float64Array:
@@ -234,21 +236,18 @@ def _last_not_above(graph: Graph, x: str, knots: Float64Array) -> str:
 def predictions(graph: Graph, table: TableForm, values: str) -> str:
     """Return targets (n, outputs) from the values of a regressor."""
     found = []
-    for k, how in enumerate(table.hows):
-        *ends, power, unit = table.back[k].tolist()
-        spread, centre, low, high, scale, mean = ends
+    for k, (to, spread, centre) in enumerate(zip(table.outputs, table.spread, table.centre)):
         h = graph("Gather", values, [k], axis=1)
-        h = graph("Clip", graph("Add", graph("Mul", h, spread), centre), low, high)
-        h = graph("Add", graph("Mul", h, scale), mean)
-        if how == "log":
+        h = graph("Clip", graph("Add", graph("Mul", h, spread), centre), to.low, to.high)
+        h = graph("Add", graph("Mul", h, to.scale), to.mean)
+        if to.how == LOG:
             h = graph("Exp", h)
-        elif how == "yeo-johnson":
-            zero = 0.0
-            up = _unbox(graph, graph("Max", h, zero), power)
-            h = graph("Sub", up, _unbox(graph, graph("Max", graph("Neg", h), zero), 2.0 - power))
-        elif how == "quantile":
-            h = curves(graph, h, [table.scores[k]])
-        found.append(graph("Mul", h, unit))
+        elif to.how == YEO_JOHNSON:
+            up = _unbox(graph, graph("Max", h, 0.0), to.power)
+            h = graph("Sub", up, _unbox(graph, graph("Max", graph("Neg", h), 0.0), 2.0 - to.power))
+        elif to.how == QUANTILE:
+            h = curves(graph, h, [np.array([to.scores, to.knots])])
+        found.append(graph("Mul", h, to.unit))
     return graph("Concat", *found, axis=1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import io
+import json
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,10 @@ def _matched(rows: Any) -> Any:
     else:
         labels = list(getattr(rows, "column_names", getattr(rows, "columns", ())))
     labels, model = list(map(str, labels)), _model()
-    names = model["names"].tolist() if model["by_name"] else labels
+    names = model["names"] if model["by_name"] else labels
     if not labels or _places(labels, names) or _places(names, labels):
         return rows
-    kinds = model["kinds"].tolist() if "kinds" in model else []
-    unused = [name for name, kind in zip(names, kinds) if kind == "unused"]
+    unused = [column["name"] for column in model.get("columns", ()) if column["kind"] == "unused"]
     missing = [name for name in names if name not in labels and name not in unused]
     wrong = missing or [label for label in labels if label not in names or labels.count(label) > 1]
     if wrong:
@@ -87,11 +87,12 @@ def _leaves(points: np.ndarray, planes: np.ndarray) -> np.ndarray:
 
 
 @functools.cache
-def _model() -> dict[str, np.ndarray]:
-    """Return the arrays by name: forms (leaves, directions + 2, units + outputs) and so on."""
+def _model() -> dict[str, Any]:
+    """Return by name the arrays, such as forms (leaves, 2 directions + 1, units + outputs), and all else."""
     with np.load(io.BytesIO(base64.b64decode(NUMBERS)), allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+        arrays = {name: file[name] for name in file.files}
+    return {**json.loads(arrays.pop("rest").tobytes()), **arrays}
 
 
-#: The arrays as an .npz file in base64.
+#: The arrays, and JSON for all else, as an .npz file in base64.
 NUMBERS = ""

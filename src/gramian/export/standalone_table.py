@@ -33,23 +33,23 @@ def decision(rows: Any) -> np.ndarray:
     Shape (n,) for two classes or one target, (n, outputs) otherwise.
     """
     values, model = _values(_scaled(_encoded(rows))).astype(np.float64), _model()
-    for k, how in enumerate(model["hows"]):
-        spread, centre, low, high, scale, mean, power, unit = model["back"][k]
-        h = mean + scale * np.clip(centre + spread * values[:, k], low, high)
+    for k, (to, spread, centre) in enumerate(zip(model["outputs"], model["spread"], model["centre"])):
+        how, power = to["how"], to["power"]
+        h = to["mean"] + to["scale"] * np.clip(centre + spread * values[:, k], to["low"], to["high"])
         if how == "log":
             h = np.exp(h)
         elif how == "yeo-johnson":
             h = _unbox(np.maximum(h, 0.0), power) - _unbox(np.maximum(-h, 0.0), 2.0 - power)
         elif how == "quantile":
-            h = np.interp(h, *model[f"scores_{k}"])
-        values[:, k] = unit * h
+            h = np.interp(h, to["scores"], to["knots"])
+        values[:, k] = to["unit"] * h
     return values[:, 0] if model["one_value"] else values
 
 
 def predict_proba(rows: Any) -> np.ndarray:
     """Return the probability of each class, shape (n, classes); classifiers with probabilities only."""
     model = _model()
-    if "calibration" not in model:
+    if model["calibration"] is None:
         raise AttributeError("This model has no probabilities.")
     slope, bend = model["calibration"]
     values, least = decision(rows), model["least"]
@@ -70,16 +70,18 @@ def _unbox(h: np.ndarray, power: float) -> np.ndarray:
 def _scaled(rows: np.ndarray) -> np.ndarray:
     """Return scaled rows of encoded ones."""
     model = _model()
+    methods, shift, scale, tables = model["scaling"].values()
+    curves = iter(tables)
     x = np.clip(rows.astype(np.float64), -model["largest"], model["largest"])
     with np.errstate(over="ignore"):
-        out = np.clip((x - model["shift"]) / model["scale"], -model["hard"], model["hard"])
-    for j, how in enumerate(model["scalings"]):
+        out = np.clip((x - shift) / scale, -model["hard"], model["hard"])
+    for j, how in enumerate(methods):
         if how == "robust":
             out[:, j] /= np.sqrt(1.0 + (out[:, j] / model["soft"]) ** 2)
         elif how == "quantile":
-            knots, heights = model[f"curves_{j}"]
+            knots, heights = map(np.array, next(curves))
             with np.errstate(over="ignore"):
-                ends = np.array([x[:, j] - knots[-1], knots[0] - x[:, j]]) / model["scale"][j]
+                ends = np.array([x[:, j] - knots[-1], knots[0] - x[:, j]]) / scale[j]
             over, under = np.clip(ends, 0.0, 1e15)
             beyond = over / (1.0 + over) - under / (1.0 + under)
             out[:, j] = np.interp(x[:, j], knots, heights) + model["tail"] * beyond
@@ -89,36 +91,33 @@ def _scaled(rows: np.ndarray) -> np.ndarray:
 def _encoded(rows: Any) -> np.ndarray:
     """Return the numbers that stand for rows of a table."""
     model = _model()
-    names, kinds = model["names"].tolist(), model["kinds"].tolist()
+    columns = model["columns"]
     rows = _matched(rows)
-    table = np.asarray(rows) if hasattr(rows, "__array__") else _cells(rows, len(names))
-    if table.ndim != 2 or table.shape[1] != len(names):
-        raise ValueError(f"rows have shape {table.shape}; expected (n, {len(names)}).")
-    out = np.zeros((len(table), len(model["shift"])), str(model["dtype"]))
-    for j, (name, kind) in enumerate(zip(names, kinds)):
-        value, gone, other, season, weekday, hour = model["places"][j].tolist()
+    table = np.asarray(rows) if hasattr(rows, "__array__") else _cells(rows, len(columns))
+    if table.ndim != 2 or table.shape[1] != len(columns):
+        raise ValueError(f"rows have shape {table.shape}; expected (n, {len(columns)}).")
+    out = np.zeros((len(table), len(model["scaling"]["scale"])), model["dtype"])
+    for j, column in enumerate(columns):
+        name, kind, value, gone, other, season, weekday, hour, levels, fill, origin, lookups = column.values()
         if kind == "unused":
             continue
         if kind in ("text", "code"):
-            place = {level: value + k for k, level in enumerate(model[f"levels_{j}"].tolist())}
+            place = {level: value + k for k, level in enumerate(levels)}
             read = _names if kind == "text" else _numbers
-            lookups = [each for each in _lookups() if model[f"{each}_column"] == j]
-            further = [level for each in lookups for level in model[f"{each}_levels"].tolist()]
+            further = [level for _, known, _ in lookups for level in known]
             cells = read(table[:, j], kind, name).tolist()
             known_as = _levels if kind == "code" else _same_days
             cells = known_as(cells, [*place, *further])
             at = np.array([gone if _missing(cell) else place.get(cell, other) for cell in cells], np.intp)
             out[at >= 0, at[at >= 0]] = 1.0
-            for each in lookups:
-                known = dict(zip(*(model[f"{each}_{name}"].tolist() for name in ("levels", "values"))))
-                out[:, model[f"{each}_place"]] = [
-                    0.0 if _missing(cell) else known.get(cell, 0.0) for cell in cells
-                ]
+            for to, known, its in lookups:
+                number = dict(zip(known, its))
+                out[:, to] = [0.0 if _missing(cell) else number.get(cell, 0.0) for cell in cells]
             continue
         numbers = _numbers(table[:, j], kind, name)
         lost = np.isnan(numbers)
         if value >= 0:
-            out[:, value] = np.where(lost, model["fill"][j], numbers) - model["origin"][j]
+            out[:, value] = np.where(lost, fill, numbers) - origin
         if gone >= 0:
             out[:, gone] = lost
         when = np.where(lost, 0.0, numbers)
@@ -132,15 +131,9 @@ def _encoded(rows: Any) -> np.ndarray:
             out[:, weekday : weekday + 7] = (of_week[:, None] == np.arange(7)) & ~lost[:, None]
         if hour >= 0:
             out[:, hour : hour + 2] = _turn(when - whole, lost)
-    for to, level, mean in model["means"].tolist():
+    for to, level, mean in model["means"]:
         out[:, int(to)] += mean * out[:, int(level)]
     return out
-
-
-def _lookups() -> list[str]:
-    """Return the names of what has a number for each level of a column."""
-    ends = [name for name in _model() if name.startswith("lookups_") and name.endswith("_column")]
-    return [name.removesuffix("_column") for name in ends]
 
 
 def _turn(turns: np.ndarray, lost: np.ndarray) -> np.ndarray:
@@ -162,7 +155,7 @@ def _cells(rows: Any, width: int) -> np.ndarray:
 def _missing(cell: Any) -> bool:
     """Return whether a cell is missing, or is text that says so."""
     if isinstance(cell, str):
-        return cell.strip() in _model()["missing"].tolist()
+        return cell.strip() in _model()["missing"]
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)
 
 
@@ -246,7 +239,7 @@ def _main() -> None:
     """Write the prediction of each row of a CSV file without a header on the standard input."""
     if sys.stdin.isatty():
         raise SystemExit(__doc__)
-    kinds = _model()["kinds"].tolist()
+    kinds = [column["kind"] for column in _model()["columns"]]
     rows = [[_read(word, kind) for word, kind in zip(row, kinds)] for row in csv.reader(sys.stdin) if row]
     for answer in np.atleast_1d(predict(rows)):
         print(*np.atleast_1d(answer), sep=",")

@@ -15,7 +15,7 @@
  *   void @NAME@_predict_batch(const @CELL@ *X, long n, int *out)
  *       The same for n rows, one after another.
  *
-@IF_ROWS@ * As a program that reads rows of a CSV file (no header) and writes predictions:
+@IF_NOT_TABLE@ * As a program that reads rows of a CSV file (no header) and writes predictions:
  *
  *   cc -std=c99 -O3 -D@NAME@_MAIN -o @NAME@ @FILE@ -lm && ./@NAME@ < rows.csv
  *
@@ -44,7 +44,7 @@ static const real PROJECTION[FEATURES][DIRECTIONS] = {
 static const real OFFSET[DIRECTIONS] = {
 @OFFSET@
 };
-@IF_TREE@/* Half-spaces, breadth first: from node i to 2 i + 2 where PLANES[i] . [z, 1] > 0, to 2 i + 1 elsewhere. */
+@IF_PLANES@/* Half-spaces, breadth first: from node i to 2 i + 2 where PLANES[i] . [z, 1] > 0, to 2 i + 1 elsewhere. */
 static const real PLANES[LEAVES - 1][DIRECTIONS + 1] = {
 @PLANES@
 };
@@ -52,11 +52,11 @@ static const real PLANES[LEAVES - 1][DIRECTIONS + 1] = {
 static const real FORMS[LEAVES][2 * DIRECTIONS + 1][WIDTH] = {
 @FORMS@
 };
-@IF_UNITS@static const real WEIGHTS[LEAVES][UNITS][OUTPUTS] = {
+@IF_WEIGHTS@static const real WEIGHTS[LEAVES][UNITS][OUTPUTS] = {
 @WEIGHTS@
 };
 @END@@LABELS@
-@IF_ROWS@void @NAME@_decision(const float *x, float *out)
+@IF_NOT_TABLE@void @NAME@_decision(const float *x, float *out)
 @END@@IF_TABLE@static void values_of(const real *x, real *out)
 @END@{
     real z[DIRECTIONS], form[WIDTH]@IF_CENTER@, moved[FEATURES]@END@;
@@ -73,7 +73,7 @@ static const real FORMS[LEAVES][2 * DIRECTIONS + 1][WIDTH] = {
     for (int i = FEATURES - FEATURES % 4; i < FEATURES; i++)
         for (int j = 0; j < DIRECTIONS; j++)
             z[j] += @INPUT@[i] * PROJECTION[i][j];
-@IF_TREE@    for (int level = 0; level < LEVELS; level++) {
+@IF_PLANES@    for (int level = 0; level < LEVELS; level++) {
         real side = PLANES[leaf][DIRECTIONS];
         for (int j = 0; j < DIRECTIONS; j++)
             side += PLANES[leaf][j] * z[j];
@@ -85,13 +85,13 @@ static const real FORMS[LEAVES][2 * DIRECTIONS + 1][WIDTH] = {
     for (int i = 0; i < DIRECTIONS; i++)
         for (int j = 0; j < WIDTH; j++)
             form[j] += z[i] * (FORMS[leaf][i][j] + z[i] * FORMS[leaf][DIRECTIONS + 1 + i][j]);
-@IF_UNITS@    for (int j = 0; j < UNITS; j++) {
+@IF_WEIGHTS@    for (int j = 0; j < UNITS; j++) {
         const real unit = form[j] < 1 ? 1 : 1 / form[j];
         for (int k = 0; k < OUTPUTS; k++)
             form[UNITS + k] += unit * WEIGHTS[leaf][j][k];
     }
 @END@    for (int k = 0; k < OUTPUTS; k++)
-        out[k] = @IF_ROWS@(float)@END@form[UNITS + k];
+        out[k] = @IF_NOT_TABLE@(float)@END@form[UNITS + k];
 }
 @IF_TABLE@
 @TABLE@@END@
@@ -100,13 +100,13 @@ void @NAME@_decision_batch(const @CELL@ *X, long n, @ANSWER@ *out)
     for (long i = 0; i < n; i++)
         @NAME@_decision(X + i * @STRIDE@, out + i * OUTPUTS);
 }
-@IF_CLASSES@
+@IF_LABELS@
 int @NAME@_predict(const @CELL@ *x)
 {
     @ANSWER@ value[OUTPUTS];
     @NAME@_decision(x, value);
 @IF_BINARY@    return value[0] > 0;
-@END@@IF_MANY@    int best = 0;
+@END@@IF_NOT_BINARY@    int best = 0;
     for (int k = 1; k < OUTPUTS; k++)
         if (value[k] > value[best])
             best = k;
@@ -118,7 +118,7 @@ void @NAME@_predict_batch(const @CELL@ *X, long n, int *out)
     for (long i = 0; i < n; i++)
         out[i] = @NAME@_predict(X + i * @STRIDE@);
 }
-@END@@IF_ROWS@
+@END@@IF_NOT_TABLE@
 #ifdef @NAME@_MAIN
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,8 +160,8 @@ int main(void)
             fprintf(stderr, "line %ld: expected %d numbers between commas\n", line, (int)FEATURES);
             return 1;
         }
-@IF_CLASSES@        printf("@FORMAT@\n", @NAME@_labels[@NAME@_predict(x)]);
-@END@@IF_NUMBERS@        float value[OUTPUTS];
+@IF_LABELS@        printf("@FORMAT@\n", @NAME@_labels[@NAME@_predict(x)]);
+@END@@IF_NOT_LABELS@        float value[OUTPUTS];
         @NAME@_decision(x, value);
         for (int k = 0; k < OUTPUTS; k++)
             printf(k + 1 < OUTPUTS ? "%.9g," : "%.9g\n", value[k]);

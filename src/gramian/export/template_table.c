@@ -1,8 +1,8 @@
 /* Columns: kind; places of the value or the first category, of the missing-value indicator or category, of
  * unknown categories, of season, weekday and time of day, -1 for none; first category and their number; number
  * for a missing one; what is subtracted. A category's text is sorted by its bytes. */
-enum { UNUSED, NUMBER, DATE, CODE, TEXT };
-enum { LINEAR, ROBUST, QUANTILE, LOG, POWER };
+enum { UNUSED, NUMBER, BOOLEAN, DATE, DURATION, CODE, TEXT };
+enum { STANDARD, ROBUST, QUANTILE, SWITCH, KEEP, NONE, LOG, YEO_JOHNSON };
 static const struct {
     int kind, value, gone, other, season, weekday, hour, first, count;
     double fill, origin;
@@ -12,8 +12,8 @@ static const struct {
 static const char *const TEXTS[] = {
 @TEXTS@
 };
-static const double CODES[] = {
-@CODES@
+static const double NUMBERS[] = {
+@NUMBERS@
 };
 /* Text and numbers that are missing values. */
 static const char *const MISSING[] = { @MISSING@ };
@@ -26,14 +26,11 @@ static const struct {
 @MEAN@
 };
 /* Numbers of the levels of categories of many levels: column, place, first level (a text or code, ascending) and
- * their number, first value. */
+ * their number, first value and their number. */
 static const struct {
-    int column, to, first, count, value;
+    int column, to, first, count, value, values;
 } LOOKUP[] = {
 @LOOKUP@
-};
-static const double VALUES[] = {
-@VALUES@
 };
 /* Scaling of each place: how, first point of its curve and their number, shift, scale. */
 static const struct {
@@ -42,7 +39,7 @@ static const struct {
 } SCALING[FEATURES] = {
 @SCALING@
 };
-@IF_NUMBERS@/* From values to predictions: unit inverse(mean + scale cut(centre + spread value)). */
+@IF_NOT_LABELS@/* From values to predictions: unit inverse(mean + scale cut(centre + spread value)). */
 static const struct {
     int how, first, count;
     double spread, centre, low, high, scale, mean, power, unit;
@@ -104,7 +101,7 @@ static int same_code(double a, double b)
 static int found_otherwise(int by_text, int first, int count, const @NAME@_cell *cell)
 {
     for (int k = 0; k < count; k++)
-        if (by_text ? same_day(cell->text, TEXTS[first + k]) : same_code(cell->number, CODES[first + k]))
+        if (by_text ? same_day(cell->text, TEXTS[first + k]) : same_code(cell->number, NUMBERS[first + k]))
             return k;
     return -1;
 }
@@ -116,7 +113,7 @@ static int found(int by_text, int first, int count, const @NAME@_cell *cell)
     while (low < high) {
         const int middle = (low + high) / 2;
         const int order = by_text ? strcmp(cell->text, TEXTS[middle])
-            : (cell->number > CODES[middle]) - (cell->number < CODES[middle]);
+            : (cell->number > NUMBERS[middle]) - (cell->number < NUMBERS[middle]);
         if (order == 0)
             return middle - first;
         if (order > 0)
@@ -161,7 +158,7 @@ static double level(int k, const @NAME@_cell *cell)
 {
     const int j = LOOKUP[k].column;
     const int at = lost(j, cell) ? -1 : found(COLUMN[j].kind == TEXT, LOOKUP[k].first, LOOKUP[k].count, cell);
-    return at < 0 ? 0 : VALUES[LOOKUP[k].value + at];
+    return at < 0 ? 0 : NUMBERS[LOOKUP[k].value + at];
 }
 
 /* The place of a category in column j, whose codes are in any order. */
@@ -173,7 +170,7 @@ static int category(int j, const @NAME@_cell *cell)
     if (COLUMN[j].kind == TEXT)
         at = found(1, COLUMN[j].first, COLUMN[j].count, cell);
     else
-        while (at < COLUMN[j].count && CODES[COLUMN[j].first + at] != cell->number)
+        while (at < COLUMN[j].count && NUMBERS[COLUMN[j].first + at] != cell->number)
             at++;
     if (COLUMN[j].kind == CODE && at == COLUMN[j].count)
         at = found_otherwise(0, COLUMN[j].first, COLUMN[j].count, cell);
@@ -249,7 +246,7 @@ static void encode(const @NAME@_cell *row, real *out)
     for (int j = 0; j < FEATURES; j++)
         out[j] = scaled(j, x[j]);
 }
-@IF_NUMBERS@
+@IF_NOT_LABELS@
 static double unbox(double h, double power)
 {
     return power > 0 ? expm1(log1p(power * h) / power) : expm1(h);
@@ -261,7 +258,7 @@ static double prediction(int k, double value)
     h = BACK[k].mean + BACK[k].scale * h;
     if (BACK[k].how == LOG)
         h = exp(h);
-    if (BACK[k].how == POWER)
+    if (BACK[k].how == YEO_JOHNSON)
         h = h > 0 ? unbox(h, BACK[k].power) : -unbox(-h, 2 - BACK[k].power);
     if (BACK[k].how == QUANTILE)
         h = curve(CURVES + BACK[k].first, BACK[k].count, h);
@@ -274,7 +271,7 @@ void @NAME@_decision(const @NAME@_cell *x, double *out)
     encode(x, row);
     values_of(row, value);
     for (int k = 0; k < OUTPUTS; k++)
-        out[k] = @IF_NUMBERS@prediction(k, (double)value[k])@END@@IF_CLASSES@(double)value[k]@END@;
+        out[k] = @IF_NOT_LABELS@prediction(k, (double)value[k])@END@@IF_LABELS@(double)value[k]@END@;
 }
 @IF_CHANCES@
 void @NAME@_probabilities(const @NAME@_cell *x, double *out)
@@ -285,7 +282,7 @@ void @NAME@_probabilities(const @NAME@_cell *x, double *out)
     for (int k = 0; k < OUTPUTS; k++) {
         const double chance = cut((1 + value[k]) / 2, @LEAST@, 1 - @LEAST@);
 @IF_BINARY@        out[1] = @SLOPE@ * value[k] + @BEND@ * (log(chance) - log1p(-chance));
-@END@@IF_MANY@        out[k] = @SLOPE@ * value[k] + @BEND@ * log(chance);
+@END@@IF_NOT_BINARY@        out[k] = @SLOPE@ * value[k] + @BEND@ * log(chance);
 @END@    }
     for (int k = 0; k < CLASSES; k++)
         most = k == 0 || out[k] > most ? out[k] : most;

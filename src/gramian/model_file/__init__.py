@@ -16,7 +16,7 @@ from gramian._typing import Array
 from gramian.exceptions import MESSAGE, InputError, ModelFileError, printable, shortened
 from gramian.model_file.container import CURE, read_container, read_header, write_container
 from gramian.model_file.parts import KNOWN
-from gramian.model_file.records import AllowedBytes, PartRecords
+from gramian.model_file.records import PartRecords
 from gramian.model_file.steps import check_chain, check_step
 
 FORMAT, VERSION = "gramian-model", 3
@@ -113,7 +113,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     path = as_path(path)
     try:
         header, arrays = read_container(path, FORMAT, VERSION)
-        return _model(header, PartRecords(arrays, AllowedBytes(path.stat().st_size)))
+        return _model(header, PartRecords(arrays, path.stat().st_size))
     except ModelFileError as error:
         raise ModelFileError(f"{path} cannot be loaded: {printable(str(error))}") from None
     except OSError:

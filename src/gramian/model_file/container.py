@@ -1,8 +1,8 @@
 """Container of a model file: a zip of plain arrays and a JSON description, checked before use.
 
 Members are ``.npy`` files stored without compression and without pickles, so that reading one can neither
-run code nor take more memory than the file has bytes. :mod:`gramian.model_file.registry` and
-:mod:`gramian.model_file.typed` check what is made from them.
+run code nor take more memory than the file has bytes. :mod:`gramian.model_file.registry` checks
+what is made from them.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ from sklearn.base import BaseEstimator, is_classifier
 
 from gramian.data.source import as_source
 from gramian.model_file.container import require
-from gramian.model_file.registry import check_shape
-from gramian.model_file.typed import describe_value
+from gramian.model_file.registry import check_shape, describe_value
 from gramian.tables.serving import TableServer
 
 #: Learned numbers that predictions use as they are.

@@ -20,7 +20,7 @@ from gramian.metric import metric
 from gramian.metric.learning import LearnedMetric, Round
 from gramian.model_file.container import require
 from gramian.model_file.predictors import MOST_LEVELS
-from gramian.model_file.registry import PARTS, Parts, check_shape, hold, holds, shapes, tiles
+from gramian.model_file.registry import Parts, check_shape, hold, holds, shapes, tiles
 from gramian.ridge import cross_validation, kernel_search, ridge
 from gramian.selection.kernel_choice import KernelChoice
 from gramian.solvers.solution import Solution
@@ -63,15 +63,22 @@ def _plan(p: Parts) -> None:
 
 # ---- estimators --------------------------------------------------------------------------------------------
 
-hold(ridge.KernelRidge, ridge.KernelRidgeClassifier, cross_validation.KernelRidgeCV, KernelPCA)
-hold(classifier.KernelSVC, KernelSVR, dcsvc.DCSVC, logistic.KernelLogisticRegression, *METHODS.values())
-hold(DCPredClassifier, DCPredRegressor, regressor.GaussianProcessRegressor)
-hold(estimators.FastKernelClassifier, estimators.FastKernelRegressor, TabularRegressor, TabularClassifier)
-hold(compression.FastTabularRegressor, compression.FastTabularClassifier)
+
+def _by_name(*kinds: type[Any]) -> dict[str, type[Any]]:
+    return {kind.__name__: kind for kind in kinds}
+
+
 #: Fitted estimators that a model file may hold, by name.
-KNOWN = {name: part.kind for name, part in PARTS.items() if part.is_estimator}
-# Parameters of estimators, never fitted themselves.
-hold(exact.Exact, LearnedMetric)
+KNOWN = {
+    **_by_name(ridge.KernelRidge, ridge.KernelRidgeClassifier, cross_validation.KernelRidgeCV, KernelPCA),
+    **_by_name(classifier.KernelSVC, KernelSVR, dcsvc.DCSVC, logistic.KernelLogisticRegression),
+    **_by_name(*METHODS.values(), DCPredClassifier, DCPredRegressor, regressor.GaussianProcessRegressor),
+    **_by_name(estimators.FastKernelClassifier, estimators.FastKernelRegressor),
+    **_by_name(TabularRegressor, TabularClassifier),
+    **_by_name(compression.FastTabularRegressor, compression.FastTabularClassifier),
+}
+#: Estimators that a parameter may be: those, and two that are never fitted themselves.
+PARAMETERS = KNOWN | _by_name(exact.Exact, LearnedMetric)
 
 
 # ---- fast models -------------------------------------------------------------------------------------------
@@ -140,10 +147,10 @@ def _boosted(p: Parts) -> None:
     require(all(0 <= one < p.n_classes for one in p.classes), "boosting has seen unknown classes")
 
 
-def _made_mean(parts: dict[str, Any]) -> RidgeMean:
+def _made_mean(kind: type[RidgeMean], parts: dict[str, Any]) -> RidgeMean:
     classes, calibration, boosted = (parts.get(name) for name in ("classes_", "calibration_", "boosted_"))
     share = parts.get("share_", 0.0)
-    return RidgeMean.of(parts["members_"], parts["weights_"], classes, calibration, boosted, share)
+    return kind.of(parts["members_"], parts["weights_"], classes, calibration, boosted, share)
 
 
 @holds(RidgeMean, take=vars, make=_made_mean)

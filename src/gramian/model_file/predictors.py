@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from gramian._typing import Rows
 from gramian.approximations import polynomial_maps, random_fourier
 from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.basis import Basis
@@ -23,7 +22,6 @@ from gramian.fast.dcpred.leaves import Leaf
 from gramian.fast.dcpred.model import DCPred
 from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns
 from gramian.gp import calibration, neighbours, posterior
-from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import BisectionPartition, CenterPartition, Partition
 from gramian.model_file.container import CURE, require
@@ -92,19 +90,11 @@ def _check_routing(partition: Partition, n_features: int) -> None:
 # ---- predictors --------------------------------------------------------------------------------------------
 
 
-def _bound(
-    columns: Columns | partial[Columns] | None, kernel: Kernel, points: Rows, dtype: np.dtype[Any]
-) -> Columns:
-    """Return the columns of landmarks; a file holds of them what kernel and landmarks do not tell."""
-    if isinstance(columns, partial):
-        return columns(kernel, points, dtype=dtype)
-    return columns or kernel.against(points, dtype)
-
-
-def _made_predictor(parts: dict[str, Any]) -> Predictor:
+def _made_predictor(kind: type[Predictor], parts: dict[str, Any]) -> Predictor:
+    # A file holds no columns of a kernel against landmarks, which tell them.
     kernel, dtype, columns = parts["kernel"], parts.pop("dtype"), parts.pop("columns")
     pairs = zip(columns, parts["landmarks"], strict=True)
-    return Predictor(columns=tuple(_bound(each, kernel, Z, dtype) for each, Z in pairs), **parts)
+    return kind(columns=tuple(each or kernel.against(Z, dtype) for each, Z in pairs), **parts)
 
 
 @holds(
@@ -160,29 +150,24 @@ def _pairwise(p: Parts) -> None:
         require(p.partition is p.level, "a predictor routes rows to no clusters")
 
 
-# Whole once a model gives kernel and landmarks.
-hold(
-    MonomialColumns,
-    take=lambda columns: {"left": columns.left, "right": columns.right},
-    make=lambda parts: partial(MonomialColumns, **parts),
-)
-hold(
-    TriangleColumns,
-    take=lambda columns: {"points": columns.points, "upper": bool(columns.upper)},
-    make=lambda parts: partial(TriangleColumns, **parts),
-)
+def _bind_later(kind: type[Columns], parts: dict[str, Any]) -> partial[Columns]:
+    """Return what makes the columns of a leaf once its model gives kernel and landmarks."""
+    return partial(kind, **parts)
+
+
+hold(MonomialColumns, take=lambda each: {"left": each.left, "right": each.right}, make=_bind_later)
+hold(TriangleColumns, take=lambda each: {"points": each.points, "upper": bool(each.upper)}, make=_bind_later)
 hold(Leaf)
 
 
-def _made_dcpred(parts: dict[str, Any]) -> DCPred:
-    kernel = parts["kernel"]
-    leaves = [
-        leaf
-        if leaf.landmarks is None
-        else replace(leaf, columns=_bound(leaf.columns, kernel, leaf.landmarks, leaf.bias.dtype))
-        for leaf in parts.pop("leaves")
-    ]
-    return DCPred(leaves=tuple(leaves), **parts)
+def _made_dcpred(kind: type[DCPred], parts: dict[str, Any]) -> DCPred:
+    kernel, leaves = parts["kernel"], list[Leaf]()
+    for leaf in parts.pop("leaves"):
+        if leaf.landmarks is not None:
+            bind = leaf.columns or type(kernel).against
+            leaf = replace(leaf, columns=bind(kernel, leaf.landmarks, dtype=leaf.bias.dtype))
+        leaves.append(leaf)
+    return kind(leaves=tuple(leaves), **parts)
 
 
 @holds(DCPred, make=_made_dcpred)
@@ -226,10 +211,13 @@ def _forest(p: Parts) -> None:
         above = range(level.start, level.stop)
 
 
-def _made_features(parts: dict[str, Any]) -> FeatureMap:
-    kernel, dtype, nodes = parts["kernel"], parts["dtype"], parts.pop("nodes")
-    made = (replace(each, columns=_bound(each.columns, kernel, each.landmarks, dtype)) for each in nodes)
-    return FeatureMap(nodes=tuple(made), **parts)
+def _made_features(kind: type[FeatureMap], parts: dict[str, Any]) -> FeatureMap:
+    kernel, dtype = parts["kernel"], parts["dtype"]
+    nodes = (
+        replace(each, columns=each.columns or kernel.against(each.landmarks, dtype))
+        for each in parts.pop("nodes")
+    )
+    return kind(nodes=tuple(nodes), **parts)
 
 
 hold(Basis)
@@ -337,7 +325,7 @@ def _made_map(kind: type[ExplicitColumns], parts: dict[str, Any]) -> ExplicitCol
     return columns
 
 
-@holds(random_fourier.FastfoodColumns, make=partial(_made_map, random_fourier.FastfoodColumns))
+@holds(random_fourier.FastfoodColumns, make=_made_map)
 def _fastfood(p: Parts) -> None:
     named = shapes(p, scales=("blocks", "d"))
     total = named["blocks"] << max(0, named["d"] - 1).bit_length()
@@ -348,7 +336,7 @@ def _fastfood(p: Parts) -> None:
     _check_waves(p, draws)
 
 
-@holds(random_fourier.FourierColumns, make=partial(_made_map, random_fourier.FourierColumns))
+@holds(random_fourier.FourierColumns, make=_made_map)
 def _fourier(p: Parts) -> None:
     _check_waves(p, shapes(p, frequencies=(None, "draws"))["draws"])
 
@@ -358,7 +346,7 @@ def _check_waves(p: Parts, draws: int) -> None:
     shapes(p, amplitudes=(1 if p.amplitudes.shape == (1,) else draws,), phases=(draws,))
 
 
-@holds(polynomial_maps.MaclaurinColumns, make=partial(_made_map, polynomial_maps.MaclaurinColumns))
+@holds(polynomial_maps.MaclaurinColumns, make=_made_map)
 def _maclaurin(p: Parts) -> None:
     products = shapes(p, amplitudes=("n",))["n"]
     within(p, counts=products + 1)
@@ -366,7 +354,7 @@ def _maclaurin(p: Parts) -> None:
     shapes(p, low=(1 + d if len(p.low) else 0,))
 
 
-@holds(polynomial_maps.TensorSketchColumns, make=partial(_made_map, polynomial_maps.TensorSketchColumns))
+@holds(polynomial_maps.TensorSketchColumns, make=_made_map)
 def _sketch(p: Parts) -> None:
     named = shapes(p, buckets=("degree", "numbers"), values=("degree", "numbers"))
     require(min(named.values()) > 0, "a sketch has no hashes")

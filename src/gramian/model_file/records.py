@@ -23,9 +23,8 @@ from gramian.kernels.columns import Columns
 from gramian.kernels.resolve import kernel_from_spec, kernel_to_spec
 from gramian.model_file.container import CURE, LEAST_ROOM, PLAIN_KINDS, extent, require
 from gramian.model_file.estimators import FINITE, check_answer, feature_names, set_feature_names
-from gramian.model_file.parts import KNOWN
-from gramian.model_file.registry import PARTS, check_shape
-from gramian.model_file.typed import is_finite
+from gramian.model_file.parts import KNOWN, PARAMETERS
+from gramian.model_file.registry import PARTS, check_shape, is_finite
 from gramian.solvers.solution import Solution, Status
 
 #: Uses of the bytes of a file by parts that share arrays: models of an ensemble share their training rows.
@@ -35,33 +34,18 @@ SHARED = 32
 LEFT_OUT = ("teacher", "checkpoint", "engine")
 
 
-class AllowedBytes:
-    """Bytes that the parts of a model may take, from the size of its file; no limit without a size.
+class PartRecords:
+    """Converter of models and values to JSON and back; ``arrays`` keeps arrays under names of its own.
 
-    Parts may share an array, and each of them may compute another array of that size from it. ``most`` bounds
-    a single count, such as the length of an empty array's other axis.
+    ``file_bytes`` is the size of the file that is read: it bounds every single count, such as the length of
+    an empty array's other axis, and a multiple of it the arrays of all parts. Parts may share an array, and
+    each of them may compute another array of that size from it.
     """
 
-    def __init__(self, file_bytes: float = math.inf) -> None:
-        self.most = max(file_bytes, LEAST_ROOM)
-        self._left = SHARED * self.most
-
-    def take(self, array: Array) -> None:
-        """Count another use of an array, its empty axes as if they held one number."""
-        self._left -= extent(array.shape, array.dtype)
-        require(
-            self._left >= 0,
-            f"its parts use the same arrays over and over, in all more than {SHARED} times the bytes of the "
-            "file",
-        )
-
-
-class PartRecords:
-    """Converter of models and values to JSON and back; ``arrays`` keeps arrays under names of its own."""
-
-    def __init__(self, arrays: dict[str, Array], room: AllowedBytes | None = None) -> None:
-        self.arrays, self.room = arrays, room or AllowedBytes()
-        self._names: dict[int, str] = {}
+    def __init__(self, arrays: dict[str, Array], file_bytes: float = math.inf) -> None:
+        self.arrays, self._names = arrays, dict[int, str]()
+        self._most = max(file_bytes, LEAST_ROOM)
+        self._left = SHARED * self._most
 
     # ---- estimators ----------------------------------------------------------------------------------------
 
@@ -89,7 +73,7 @@ class PartRecords:
         if isinstance(value, FrozenEstimator):
             value = value.estimator  # the model has its landmarks; a new fit would choose others
         kind = type(value).__name__
-        if isinstance(value, BaseEstimator) and kind in PARTS:
+        if isinstance(value, BaseEstimator) and kind in PARAMETERS:
             return {"approximation": kind, "params": self._write_params(value)}
         if not isinstance(value, np.ndarray) and not is_finite(value):
             raise InputError(f"{name}={value!r} cannot be stored: a model file holds finite numbers only.")
@@ -106,7 +90,7 @@ class PartRecords:
         model = self._read_params(KNOWN[name], stored["params"])
         n_features = stored["n_features"]
         # Every model has a number or more for each feature, and a row of them is asked below.
-        fits = type(n_features) is int and 0 < n_features <= self.room.most
+        fits = type(n_features) is int and 0 < n_features <= self._most
         require(fits, f"a model has {quoted(n_features)} features, which is no number that the file can hold")
         model.n_features_in_ = n_features
         unknown = [each for each in stored["learned"] if each not in model._learned_names()]
@@ -142,12 +126,13 @@ class PartRecords:
             value = sizes_of(value)
         if isinstance(value, np.generic):
             value = value.item()
-        part = PARTS.get(type(value).__name__)
-        if part is not None and part.kind is type(value):
-            if part.is_estimator:
-                return {"model": self.write_model(value)}
-            parts = {name: self.write(f"{where}.{name}", each) for name, each in part.parts(value).items()}
-            return {"record": part.kind.__name__, "parts": parts}
+        kind = type(value)
+        if isinstance(value, BaseEstimator) and KNOWN.get(kind.__name__) is kind:
+            return {"model": self.write_model(value)}
+        part = PARTS.get(kind.__name__)
+        if part is not None and part.kind is kind:
+            parts = {name: self.write(f"{where}.{name}", each) for name, each in part.take(value).items()}
+            return {"record": kind.__name__, "parts": parts}
         match value:
             case Status():
                 return {"status": value.name}
@@ -207,17 +192,14 @@ class PartRecords:
         """Return the value from the JSON of :meth:`write`."""
         match stored:
             case {"record": name, "parts": parts}:
-                part = PARTS.get(name)
-                if part is None or part.is_estimator:
-                    known = ", ".join(sorted(PARTS.keys() - KNOWN))
-                    raise ModelFileError(f"the part {name!r} is not one of {known}. {CURE}")
-                return part.made({key: self.read(each) for key, each in parts.items()}, self.room.most)
+                if name not in PARTS:
+                    raise ModelFileError(f"the part {name!r} is not one of {', '.join(PARTS)}. {CURE}")
+                return PARTS[name].made({key: self.read(each) for key, each in parts.items()}, self._most)
             case {"model": model}:
                 return self.read_model(model)
             case {"approximation": name, "params": params}:
-                held = name in PARTS and PARTS[name].is_estimator
-                require(held, f"the class {name!r} is no estimator that a file holds")
-                return self._read_params(PARTS[name].kind, params)
+                require(name in PARAMETERS, f"the class {name!r} is no estimator that a file holds")
+                return self._read_params(PARAMETERS[name], params)
             case {"status": name}:
                 return Status[name]
             case {"number": text}:
@@ -249,7 +231,11 @@ class PartRecords:
                 return self.read(plain).transpose(np.argsort(axes))
             case {"array": name}:
                 array = self.arrays[name]
-                self.room.take(array)
+                self._left -= extent(array.shape, array.dtype)
+                times = f"{SHARED} times the bytes of the file"
+                require(
+                    self._left >= 0, f"its parts use the same arrays over and over, in all more than {times}"
+                )
                 return array
             case {"kernel": spec}:
                 return kernel_from_spec(spec)
@@ -264,7 +250,7 @@ class PartRecords:
         data, indices, indptr = (self.read(parts[name]) for name in ("data", "indices", "indptr"))
         n, d = shape
         whole = all(type(size) is int for size in (n, d))
-        require(whole and 0 < d <= self.room.most, f"sparse rows have the shape {quoted((n, d))}")
+        require(whole and 0 < d <= self._most, f"sparse rows have the shape {quoted((n, d))}")
         check_shape("indptr", indptr, (n + 1,))
         check_shape("indices", indices, data.shape)
         require(data.dtype.kind in "fiub" and np.isfinite(data).all(), "sparse rows hold NaN or infinity")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.exceptions import InputError, quoted
 from gramian.model_file.container import require
 from gramian.model_file.estimators import feature_names, set_feature_names
-from gramian.model_file.registry import Parts, check_shape, hold, holds
-from gramian.model_file.typed import describe_value, is_finite
+from gramian.model_file.registry import Parts, check_shape, describe_value, hold, holds, is_finite
 
 #: Learned attributes of the steps that have numbers, or one for each feature.
 SCALERS: dict[type[BaseEstimator], tuple[str, ...]] = {
@@ -88,9 +86,9 @@ def width_of(step: BaseEstimator) -> int:
     return int(step.n_features_in_)
 
 
-def _made_pipeline(parts: dict[str, Any]) -> Pipeline:
+def _made_pipeline(kind: type[Pipeline], parts: dict[str, Any]) -> Pipeline:
     check_chain([step for _, step in parts["steps"]])
-    return Pipeline([*parts["steps"]])
+    return kind([*parts["steps"]])
 
 
 hold(Pipeline, finite=False, take=lambda step: {"steps": tuple(step.steps)}, make=_made_pipeline)
@@ -148,8 +146,7 @@ def _made_scaler(kind: type[Any], parts: dict[str, Any]) -> BaseEstimator:
     return _finished(scaler, parts)
 
 
-for _kind in SCALERS:
-    hold(_kind, check=_check_common, finite=False, take=_scaler_parts, make=partial(_made_scaler, _kind))
+hold(*SCALERS, check=_check_common, finite=False, take=_scaler_parts, make=_made_scaler)
 
 
 def _encoder_parts(step: OneHotEncoder) -> dict[str, Any]:
@@ -160,12 +157,12 @@ def _encoder_parts(step: OneHotEncoder) -> dict[str, Any]:
     return {"params": params, "dtype": np.dtype(step.dtype), "categories": categories, **_common(step)}
 
 
-def _made_encoder(parts: dict[str, Any]) -> BaseEstimator:
+def _made_encoder(kind: type[OneHotEncoder], parts: dict[str, Any]) -> BaseEstimator:
     categories, dtype = parts["categories"], parts["dtype"].type
     numeric = all(one.dtype.kind in "biuf" for one in categories)
     first = np.empty((1, len(categories)), float if numeric else object)
     first[0] = [one[0] for one in categories]
-    encoder = OneHotEncoder(categories=[list(one) for one in categories], dtype=dtype, **parts["params"])
+    encoder = kind(categories=[list(one) for one in categories], dtype=dtype, **parts["params"])
     encoder.fit(first).set_params(categories="auto")
     # Restore the dtypes of the columns it was fitted on; the array for the fit had a single dtype.
     encoder.categories_ = [*categories]
@@ -230,13 +227,13 @@ def _columns_parts(step: ColumnTransformer) -> dict[str, Any]:
     }
 
 
-def _made_columns(parts: dict[str, Any]) -> BaseEstimator:
+def _made_columns(kind: type[ColumnTransformer], parts: dict[str, Any]) -> BaseEstimator:
     transformers = parts["transformers"]
     fitted = {name: one for name, one, _ in transformers}
     given = {name: (name, _stand_in(one), indices) for name, one, indices in transformers}
     rest = given.pop("remainder", ("", "drop", []))[1]
     choices = ("sparse_threshold", "transformer_weights", "verbose_feature_names_out")
-    step = ColumnTransformer([*given.values()], remainder=rest, **{name: parts[name] for name in choices})
+    step = kind([*given.values()], remainder=rest, **{name: parts[name] for name in choices})
     # Fit stand-ins, so that scikit-learn sets up what transform needs, then replace them.
     step.fit(np.zeros((2, parts["n_features"])))
     step.sparse_output_ = parts["sparse_output"]
