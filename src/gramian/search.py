@@ -35,7 +35,7 @@ class Split:
 class Limits:
     """When a search stops.
 
-    until : time on the clock of ``time.perf_counter`` after which no candidate is begun.
+    deadline : time on the clock of ``time.perf_counter`` after which no candidate is begun.
     at_least : candidates that are tried even if the time is over.
     most : number of candidates.
     enough : error at which nothing is left to improve.
@@ -43,7 +43,7 @@ class Limits:
     progress : fraction of the best error by which a candidate must lower it to count as better.
     """
 
-    until: float = math.inf
+    deadline: float = math.inf
     at_least: int = 0
     most: float = math.inf
     enough: float = -math.inf
@@ -153,7 +153,7 @@ def _judge_batch(
     """Give an iterator of the judgements of a batch; None for candidates that the time does not reach."""
 
     def one(place: int) -> tuple[float, Evidence] | None:
-        if count + place >= limits.at_least and time.perf_counter() >= limits.until:
+        if count + place >= limits.at_least and time.perf_counter() >= limits.deadline:
             return None
         return judge(problem, batch[place])
 

@@ -248,7 +248,7 @@ def test_times_and_weights_and_too_little_time_or_memory():
 
 def last(values, boosted_values):
     held = np.arange(len(values))
-    return LastFit((), (), held, values, "").beside(None, boosted_values)
+    return LastFit((), (), held, values, "").with_boosted(None, boosted_values)
 
 
 def least_squares_share(a, b):
@@ -264,7 +264,7 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows_shrunk_to_a_half():
         return float(np.mean((values - y[held]) ** 2))
 
     fit = LastFit((), (), np.arange(500), y + ours, "")
-    found = fit.beside("trees", y + 2.0 * trees).mixed(loss)
+    found = fit.with_boosted("trees", y + 2.0 * trees).mixed(loss)
     a, b = ours[:, 0], 2.0 * trees[:, 0]
     parts = np.array_split(np.arange(500), 20)
     left = [least_squares_share(np.delete(a, part), np.delete(b, part)) for part in parts]
@@ -278,7 +278,7 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows_shrunk_to_a_half():
     assert parts.boosting == pytest.approx(np.mean(b**2))
     assert parts.both == pytest.approx(np.mean(((1 - found.share) * a + found.share * b) ** 2))
     assert parts.kept
-    other = fit.beside("trees", 100.0 * trees).mixed(loss)
+    other = fit.with_boosted("trees", 100.0 * trees).mixed(loss)
     assert other.boosted is None
     assert not other.contributions.kept
     np.testing.assert_array_equal(other.values, fit.values)
@@ -313,7 +313,7 @@ def test_kernel_models_that_hardly_lower_the_loss_are_not_asked():
         return float(np.mean((values - y[held]) ** 2))
 
     fit = LastFit((), (), np.arange(500), y + trees + 30.0 * ours, "")
-    found = fit.beside("trees", y + trees).mixed(loss)
+    found = fit.with_boosted("trees", y + trees).mixed(loss)
     assert found.share == 1.0
     assert found.contributions.kept
     assert found.contributions.boosting_alone

@@ -65,7 +65,7 @@ def test_numbers_are_shrunken_means_of_the_other_folds(weighted):
 def test_encoded_rows_have_them_behind_all_others():
     X, y, _ = table()
     columns, rows, _, lookups, own = found_for(X, y)
-    wide = rows.under(replace(columns, lookups=lookups), own)
+    wide = rows.with_columns(replace(columns, lookups=lookups), own)
     assert wide.feature_names[-1] == "0 (level means)"
     np.testing.assert_allclose(wide.rows(slice(3, 9))[:, -1], own[3:9, 0])
     np.testing.assert_allclose(wide.take(np.array([5, 1]))[:, -1], own[[5, 1], 0])

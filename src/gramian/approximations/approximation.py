@@ -42,7 +42,7 @@ from gramian.estimator.constraints import CONSTRAINTS, Check
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import SCALE_FIRST, warn_of_scales
 from gramian.estimator.parameters import KernelParameters, settled_run
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import InputError, quoted
 from gramian.kernels.precomputed import bound, released
 from gramian.kernels.spectral import DRAWS
@@ -276,9 +276,9 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             self._residual(X), n_rows=whole_number("n_rows", n_rows, 1), rng=as_generator(random_state)
         )
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         plan, features = self.plan_, self.features_
-        found = replace(Evidence.of_map(features), n_rows=plan.n_rows, plan=plan)
+        found = replace(FitFacts.of_map(features), n_rows=plan.n_rows, plan=plan)
         if not hasattr(self, "operator_"):  # model files leave it out
             return found
         sizes = self.report()

@@ -19,7 +19,7 @@ from gramian.compression.basis import Basis
 from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.landmarks.partition import Partition, fit_partition
 
@@ -131,7 +131,7 @@ class TruncatedEigen(Approximation):
         self.n_iter_ = int(self.features_.notes["passes over K"])
         return self
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         return replace(super()._evidence(), solver=(("iterations", f"{self.n_iter_:,}"),))
 
     def builder(self) -> TruncatedEigenBuilder:

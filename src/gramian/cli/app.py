@@ -18,10 +18,10 @@ from gramian.cli import table_training, training
 from gramian.cli.compare import compare
 from gramian.cli.files import (
     all_targets,
-    columns_beside,
     data_output,
     files_of,
     kept_columns,
+    read_fit_arguments,
     readable,
     refuse_output_over_input,
     rows_for,
@@ -97,14 +97,14 @@ def fit(
         settings, tables = check_settings(replace(settings, verbose=on_terminal()), train_file)
         refuse_output_over_input("--out", out, *files_of(train_file, target))
         clock = Clock()
-        until = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
+        deadline = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
         rows = rows_to_train(train_file, target, settings, as_table=tables)
-        beside = columns_beside(train_file, settings)
+        per_row = read_fit_arguments(train_file, settings)
         clock.lap("read")
         if tables:
-            outcome = table_training.train(rows, settings, beside, clock, until)
+            outcome = table_training.train(rows, settings, per_row, clock, deadline)
         else:
-            outcome = training.train(rows, settings, beside.get("sample_weight"), clock)
+            outcome = training.train(rows, settings, per_row.get("sample_weight"), clock)
         name = rows.target.name if rows.target is not None else ""
         notes = {"task": outcome.task, "target": name, "held out": outcome.held_out_text}
         if settings.missing:

@@ -132,16 +132,16 @@ def training_rows(
     as_table: bool,
     memory: str,
     cells: CellOptions,
-    beside: Collection[str] = (),
+    excluded: Collection[str] = (),
 ) -> StoredSource:
     """Open rows with a target: as numbers, or as a table with columns of any type.
 
     Rows that take at most ``memory`` stay in memory once they are read; of a larger file only the rows
-    in use do. The columns ``beside`` are no features.
+    in use do. The columns ``excluded`` are no features.
 
     Raises ``InputError`` if the file gives no target, or more than one.
     """
-    drop = tuple(dict.fromkeys(beside))
+    drop = tuple(dict.fromkeys(excluded))
     choice = cells.applied(FileOptions(target, drop=drop, floats=True, keep_bytes=parse_bytes(memory)))
     if choice.drop and not file_format(path).columns:
         raise InputError(
@@ -167,15 +167,15 @@ def rows_to_train(
     path: Path, target: str | None, settings: TrainingOptions, *, as_table: bool
 ) -> StoredSource:
     """Open rows with a target as the options of training say."""
-    beside = settings.beside.values()
+    excluded = settings.fit_columns.values()
     return training_rows(
-        path, target, as_table=as_table, memory=settings.memory, cells=settings, beside=beside
+        path, target, as_table=as_table, memory=settings.memory, cells=settings, excluded=excluded
     )
 
 
-def columns_beside(path: Path, settings: TrainingOptions) -> dict[str, Array]:
+def read_fit_arguments(path: Path, settings: TrainingOptions) -> dict[str, Array]:
     """Return the columns given beside the rows as arguments of ``fit``: groups, time, sample_weight."""
-    named = settings.beside
+    named = settings.fit_columns
     if not named:
         return {}
     cells = replace(settings, drop=None)

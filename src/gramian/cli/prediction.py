@@ -75,12 +75,12 @@ def predict_file(
                 if probabilities:
                     shares = model.predict_proba(block)
                     columns |= {f"probability of {name}": shares[:, j] for j, name in enumerate(classes)}
-            beside = dict(zip(kept.feature_names or (), kept.rows(where).columns)) if kept else {}
-            if both := columns.keys() & beside:
+            kept_cells = dict(zip(kept.feature_names or (), kept.rows(where).columns)) if kept else {}
+            if both := columns.keys() & kept_cells:
                 raise InputError(
                     f"--keep {both.pop()} has the name of a column of predictions. Rename it in the file."
                 )
-            write(beside | columns)
+            write(kept_cells | columns)
             if stream is not None:
                 stream.flush()
             if target is not None:

@@ -16,7 +16,7 @@ from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, ArraySource, RowSource
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.rows import check_width, checked_rows, matched, names_known
-from gramian.estimator.summaries import Evidence, Fact, check_has_fit, shown_summary, summary_of
+from gramian.estimator.summaries import Fact, FitFacts, check_has_fit, shown_summary, summary_of
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import StoredMatrix, StoredRows, check_kernel_matrix
@@ -77,9 +77,9 @@ class KernelEstimator(BaseEstimator):
 
     # ---- display --------------------------------------------------------------------------------
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         """Return what the fit states about itself, for its summary and pictures; nothing is computed."""
-        return Evidence()
+        return FitFacts()
 
     def _class_facts(self) -> Sequence[Fact]:
         """Return facts about the classes of a classifier."""

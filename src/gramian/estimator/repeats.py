@@ -82,10 +82,10 @@ def without_copies(
 
 
 def repeats_together(
-    order: IntArray, source: RowSource, y: Array, *, told: bool = True
+    order: IntArray, source: RowSource, y: Array, *, warn: bool = True
 ) -> tuple[IntArray, IntArray]:
     """Return row numbers with those of repeats behind the first of them, and the numbers of their groups."""
-    found = find_repeats(source, y, told=told)
+    found = find_repeats(source, y, warn=warn)
     if found is None:
         return order, order
     _, first, place = np.unique(found.groups[order], return_index=True, return_inverse=True)
@@ -94,11 +94,11 @@ def repeats_together(
 
 
 def find_repeats(
-    source: RowSource, y: Array, columns: Sequence[IntArray] | None = None, *, told: bool = True
+    source: RowSource, y: Array, columns: Sequence[IntArray] | None = None, *, warn: bool = True
 ) -> Repeats | None:
     """Return which rows are copies of each other; None if none are.
 
-    Warns if more than a tenth are, unless they have been ``told`` of before (False).
+    Warns if more than a tenth are, if ``warn``.
 
     Rows with equal features are copies of one measurement if chance does not explain them: if few rows agree
     in all columns but one, or if a column of numbers has mostly values of its own; and if their targets are
@@ -132,7 +132,7 @@ def find_repeats(
     n_groups = int(groups.max()) + 1
     if n_groups == n:
         return None
-    if told and n - n_groups > TOLD * n:
+    if warn and n - n_groups > TOLD * n:
         warnings.warn(
             f"{n - n_groups:,} of {n:,} rows repeat one of the {n_groups:,} others, as copies by a join or "
             "by oversampling do. Rows that repeat are held out together, so that errors, penalties and "

@@ -1,4 +1,4 @@
-"""Evidence that a fitted estimator states about itself, and its display; no rows are read."""
+"""Facts that a fitted estimator states about itself, and their display; no rows are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Fact = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class FitFacts:
     """Sizes, scores and warnings of a fit, from which its summary and its pictures are made.
 
     Each class of estimators states them in ``_evidence``, beside its fit, as far as it has them.
@@ -107,7 +107,7 @@ class Evidence:
             yield self.plan.phases()
 
 
-def summary_of(model: BaseEstimator, found: Evidence, classes: Sequence[Fact] = ()) -> Summary:
+def summary_of(model: BaseEstimator, found: FitFacts, classes: Sequence[Fact] = ()) -> Summary:
     """Return sizes, memory, scores, evidence of the solver, warnings and parameters of a fitted estimator.
 
     ``classes`` are the facts about those of a classifier. Time O(blocks + parameters); the rows are not

@@ -237,15 +237,15 @@ class ClassTargets(Targets):
         """Return the class number of each row."""
         return self.encoded(self.values[where])
 
-    def _over_rows(self, work: Callable[..., Array], beside: Array | None) -> Iterator[Array]:
-        """Yield ``work(class numbers, numbers beside them)`` over consecutive rows."""
+    def _over_rows(self, work: Callable[..., Array], weights: Array | None) -> Iterator[Array]:
+        """Yield ``work(class numbers, their weights)`` over consecutive rows."""
         if isinstance(self.values, Partitioned):
             bare = copy(self)
             del bare.values
-            yield from self.values.map(partial(_of_codes, bare.encoded, work), beside)
+            yield from self.values.map(partial(_of_codes, bare.encoded, work), weights)
             return
         for where in row_slices(self.shape[0], _BLOCK):
-            yield work(self.codes(where), None if beside is None else beside[where])
+            yield work(self.codes(where), None if weights is None else weights[where])
 
     def weights(self, class_weight: object, sample_weight: ArrayLike | None) -> Array | None:
         """Return row weights: the sample's times the class's; None where both are None."""
@@ -313,10 +313,10 @@ class ClassTargets(Targets):
 
 
 def _of_codes(
-    encoded: Callable[[Array], Array], work: Callable[..., Array], values: Array, beside: Array | None
+    encoded: Callable[[Array], Array], work: Callable[..., Array], values: Array, weights: Array | None
 ) -> Array:
-    """Return ``work(class numbers of some rows, numbers beside them)``."""
-    return work(encoded(values), beside)
+    """Return ``work(class numbers of some rows, their weights)``."""
+    return work(encoded(values), weights)
 
 
 def _class_mass(n_classes: int, codes: Array, weights: Array | None) -> Array:

@@ -139,14 +139,14 @@ def refine_kernel(
     max_iterations: int = MAX_ITERATIONS,
     prior: float | None = None,
     enough: float = 0.0,
-    until: float = math.inf,
+    deadline: float = math.inf,
 ) -> Refined:
     """Minimise the leave-one-out error of these rows over the kernel's parameters and alpha.
 
     L-BFGS minimises the logarithm of the error, starting at ``kernel`` and ``alpha``. Parameters stay within
     a factor of 1,000 of their start, alpha within 10,000. ``prior`` is the deviation of a normal prior on the
     logarithm of each kernel parameter over its start: the error is taken as that of normal residuals. It ends
-    early at a mean squared error of ``enough``, and at the time ``until`` of ``time.perf_counter``. Up to
+    early at a mean squared error of ``enough``, and at the time ``deadline`` of ``time.perf_counter``. Up to
     about 80 evaluations, each with time and memory of :func:`leave_one_out`.
     """
     mass = float(len(X) if weights is None else weights.sum())
@@ -188,7 +188,7 @@ def refine_kernel(
 
     def ends(_: Float64Array) -> None:
         assert best is not None
-        if best[1] <= enough * mass or time.perf_counter() > until:
+        if best[1] <= enough * mass or time.perf_counter() > deadline:
             raise StopIteration
 
     reach = np.full(len(start), math.log(KERNEL_RANGE))

@@ -78,7 +78,7 @@ class MarginalLikelihood:
     beta: tuple[Float64Array, ...]  #: S⁻¹FᵀΛ⁻¹y, the weights' posterior mean, one (r, outputs) array per node
 
 
-def evidence(features: FeatureMap, noise: float, data: Observations) -> MarginalLikelihood:
+def log_evidence(features: FeatureMap, noise: float, data: Observations) -> MarginalLikelihood:
     """Return log p(y) and the posterior of the features' weights.
 
     Needs features of float64 bases and ``noise`` > 0. Time O(n (m d + m r + path²)) and the elimination of S;
@@ -282,7 +282,7 @@ class LikelihoodObjective:
     def found(self) -> MarginalLikelihood:
         """Return the evidence for the objective's own kernel and noise."""
         features = with_kernel(self.features, self.hyper.kernel, self.data.engine)
-        return evidence(features, self.hyper.noise, self.data)
+        return log_evidence(features, self.hyper.noise, self.data)
 
     def value(self, theta: Array) -> tuple[float, Float64Array]:
         """Return log p(y) for θ, and its gradient."""

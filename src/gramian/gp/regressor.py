@@ -27,7 +27,7 @@ from gramian.estimator.input import INPUT, Input, feature_importances_
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.labels import checked_weights
 from gramian.estimator.mixins import Regressor
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.likelihood import LikelihoodObjective
@@ -221,9 +221,9 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     feature_importances_ = feature_importances_
     optimizer_report_ = property(attrgetter("learning_"))
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         plan: Plan = self.plan_
-        found = Evidence.of_map(self.posterior_.features)
+        found = FitFacts.of_map(self.posterior_.features)
         learning = () if self.learning_ is None else self.learning_.warnings
         stated = replace(
             found,

@@ -89,8 +89,8 @@ def chained(
     if isinstance(kernel, Sum | Product):
         found = []
         for part, other in ((kernel.left, kernel.right), (kernel.right, kernel.left)):
-            beside = weights * values(other) if isinstance(kernel, Product) else weights
-            found.append(chained(part, beside, values, of_part))
+            factor = weights * values(other) if isinstance(kernel, Product) else weights
+            found.append(chained(part, factor, values, of_part))
         return np.concatenate(found)
     return np.zeros(0) if isinstance(kernel, Constant) else np.asarray(of_part(kernel, weights))
 

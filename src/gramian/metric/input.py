@@ -20,7 +20,7 @@ from gramian.data.subset import SubsetRows
 from gramian.estimator.input import Input, scaled_input, scaler_of
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import BudgetError, InputError, did_you_mean
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.learner import MOST_HELD_OUT, EstimatorLearner, FitRound, without_exact
@@ -151,16 +151,16 @@ def _bandwidth_left_out(own: KernelParameters, n_features: int) -> bool:
 def _sample(rows: LabelledRows[Any], memory_budget: int, most: int, rng: np.random.Generator) -> IntArray:
     """Return the numbers of rows to learn from, in random order."""
     n, d = rows.source.shape
-    beside = min(MOST_HELD_OUT, most // 4)
+    n_held_out = min(MOST_HELD_OUT, most // 4)
     room = memory_budget // (SAMPLE_PART * 3 * 8 * d)
-    count = min(most + beside, n, max(LEAST_ROWS, room))
+    count = min(most + n_held_out, n, max(LEAST_ROWS, room))
     if rows.weights is None:
         return rng.choice(n, count, replace=False)
     counted = np.flatnonzero(rows.weights > 0)
     return rng.choice(counted, min(count, len(counted)), replace=False)
 
 
-def with_metric(evidence: Evidence, found: Input, names: Sequence[str] | None = None) -> Evidence:
+def with_metric(evidence: FitFacts, found: Input, names: Sequence[str] | None = None) -> FitFacts:
     """Return what a model states, with facts and tables about the metric of its input if it has one.
 
     The facts are its form, the errors before and after, and the features that count most; the tables its

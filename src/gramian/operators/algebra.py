@@ -337,19 +337,19 @@ class WoodburyAlgebra:
             p, h = np.zeros((q.rank, width)), np.zeros((width, width))
             for s, start, stop in (tile for task in q.tasks for tile in task):
                 own = slice(q.offsets[s], q.offsets[s + 1])
-                p[own] += q.tile(s, start, stop).T @ self._upper_rows(q.rows(s)[start:stop])
+                p[own] += q.tile(s, start, stop).T @ self._coarse_rows(q.rows(s)[start:stop])
             for s, start, stop in (tile for task in q.tasks for tile in task):
                 own = slice(q.offsets[s], q.offsets[s + 1])
-                rest = self._upper_rows(q.rows(s)[start:stop]) - q.tile(s, start, stop) @ p[own]
+                rest = self._coarse_rows(q.rows(s)[start:stop]) - q.tile(s, start, stop) @ p[own]
                 h += rest.T @ rest
             outside = q.uncovered()
             for start in range(0, len(outside), TILE_ROWS):
-                rest = self._upper_rows(outside[start : start + TILE_ROWS])
+                rest = self._coarse_rows(outside[start : start + TILE_ROWS])
                 h += rest.T @ rest
             self._sums = p, h
         return self._sums
 
-    def _upper_rows(self, rows: IntArray) -> Float64Array:
+    def _coarse_rows(self, rows: IntArray) -> Float64Array:
         out = np.zeros((len(rows), sum(level.rank for level in self._upper)))
         first = 0
         for level in self._upper:

@@ -27,7 +27,7 @@ from gramian.estimator.labelled import labelled_numbers
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.resolve import KERNEL_NAMES, WITHOUT_GAMMA
@@ -245,7 +245,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         values = KernelModel.of(self).finite(self._rows(X, reset=False), Engine(self.n_jobs))
         return predicted_numbers(values, flat=self._flat)
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         found = KernelModel.of(self).facts(alpha=self.alpha_)
         return replace(found, scores={"best score": self.best_score_})
 

@@ -39,7 +39,7 @@ from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_
 from gramian.estimator.labels import label_array
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.rows import check_width, matched, names_known
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import InputError, listed, quoted, user_level
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import exact_of, plan_ridge, ridge_setup
@@ -197,7 +197,7 @@ class RidgeEstimator(KernelEstimator):
         source = self._rows(X, reset=False)
         return KernelModel.of(self).finite(source, Engine(self.n_jobs), cluster_of(source, self.engine))
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         names = names_known(self)
         if self._stream is not None:
             return self._stream.facts(names)

@@ -17,11 +17,11 @@ from gramian.compression.plan import Plan
 from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 from gramian.metric.input import learned_input, planned_source, with_metric
-from gramian.ridge.growth import Territory, growable, growing_sizes
+from gramian.ridge.growth import MapCoverage, growable, growing_sizes
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import check_penalties, plan_sums
 from gramian.ridge.stream import Stream
@@ -39,14 +39,14 @@ def begin_stream(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool, held: 
     )
     features, engine = plan.build(source, kernel, run, weights), run.engine
     shift = rows.targets.centre(weights) if setup.intercept else np.zeros(n_outputs)
-    given, sizes, territory = isinstance(plan.builder, PrebuiltBuilder), sizes_of(plan.builder), None
+    given, sizes, coverage = isinstance(plan.builder, PrebuiltBuilder), sizes_of(plan.builder), None
     if growable(features, sizes):
-        territory = Territory.around(features, plan, source, run)
+        coverage = MapCoverage.of_map(features, plan, source, run)
     if grow:
         growing_sizes(features, sizes)
     sums = RidgeSums.zeros(features, shift, intercept=setup.intercept)
     work = Workload.of(source, n_outputs, streamed=True)
-    stream = Stream(found, features, sums, plan, work, territory)
+    stream = Stream(found, features, sums, plan, work, coverage)
     if grow and given:  # no row is new to a map that was built from it
         stream = stream.explored(source, weights, engine, budget)
     return stream.extended(rows, engine, run.phases("sums", rows.n))
@@ -225,11 +225,11 @@ class RidgeStream:
             return self.solved.state()[name]
         return self.chosen().get(name) if name in CHOSEN else None
 
-    def facts(self, names: tuple[str, ...] | None) -> Evidence:
+    def facts(self, names: tuple[str, ...] | None) -> FitFacts:
         """Return what the model states, without a choice or a solve that nobody asked for."""
-        found = Evidence(penalty={"alpha": self.setup.alpha})
+        found = FitFacts(penalty={"alpha": self.setup.alpha})
         if self.summed is not None or self._has("begun"):
-            of_map = Evidence.of_map(self.begun.features)
+            of_map = FitFacts.of_map(self.begun.features)
             found = with_metric(
                 replace(of_map, penalty=found.penalty, plan=self.plan), self.begun.input, names
             )

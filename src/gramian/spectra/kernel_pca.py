@@ -29,7 +29,7 @@ from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import Input, scaled_input
 from gramian.estimator.parameters import settled_run
 from gramian.estimator.rows import names_known
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exact.exact import Exact, exact_plan
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exceptions import InputError
@@ -182,7 +182,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def _n_features_out(self) -> int:
         return int(self.predictor_.n_outputs)
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         return KernelModel.of(self).facts(names_known(self), alpha=self.alpha)
 
     def _check_inverse(self, source: RowSource) -> None:

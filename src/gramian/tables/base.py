@@ -129,7 +129,7 @@ class TabularModel(TableServer, KernelEstimator):
         self._forms()
         parse_bytes(self.memory_budget)
         limit = math.inf if self.time_limit is None else positive_number("time_limit", self.time_limit)
-        until, rng = began + limit, as_generator(self.random_state)
+        deadline, rng = began + limit, as_generator(self.random_state)
         X = checked_table(self, X, reset=True)
         table = as_table(X)
         holdout = HoldOut.of(table, groups, when)
@@ -153,7 +153,7 @@ class TabularModel(TableServer, KernelEstimator):
                 EncodedRows(columns, part).rows(slice(0, part.shape[0]))
 
         classes = (lambda: own) if isinstance(targets, ClassTargets) else None
-        some = rows_in_time(X, until, read, rng, classes)
+        some = rows_in_time(X, deadline, read, rng, classes)
         if some is not None:
             X = checked_table(self, as_table(X).subset(some), reset=True)
             weights = None if weights is None else weights[some]
@@ -168,7 +168,7 @@ class TabularModel(TableServer, KernelEstimator):
             rows = self._learn_columns(rows.table.subset(kept), weights, rng, groups)
             n_given -= len(own) - len(kept)
             own, numbers = own[kept], kept if numbers is None else numbers[kept]
-        return FitRows(rows, own, targets, weights, weights, numbers, n_given, holdout, rng, until)
+        return FitRows(rows, own, targets, weights, weights, numbers, n_given, holdout, rng, deadline)
 
     def _learn_columns(
         self, X: RowsLike, weights: Array | None, rng: np.random.Generator, groups: object
@@ -200,7 +200,7 @@ class TabularModel(TableServer, KernelEstimator):
         names, kernels = rows.scalings, self._kernels()
         settings = [Setting(s, how, k, levels) for how in targets for s, levels in names for k in kernels]
         now = time.perf_counter()
-        until = now + SEARCH_TIME * (fit.until - now)
+        deadline = now + SEARCH_TIME * (fit.deadline - now)
         if n_held and n >= FEWEST:
             show = shown_bar(self.verbose, total=len(settings), unit="settings", desc="search")
             with show as bar, self._compiling(fit.rows.shape[0], self.time_limit):
@@ -210,7 +210,7 @@ class TabularModel(TableServer, KernelEstimator):
                     sorted(sizes),
                     engine=Engine(self.n_jobs),
                     memory_bytes=self._search_bytes,
-                    until=until,
+                    deadline=deadline,
                     forms=self._forms(),
                     bar=bar,
                 )
@@ -219,7 +219,7 @@ class TabularModel(TableServer, KernelEstimator):
         found, setting = replace(found, finished=found.finished and rows.whole), found.setting
         form = rows.forms[setting.levels]
         self.columns_, self.scaling_ = form.columns, rows.scalings[setting.scaling, setting.levels]
-        self.metric_importances_ = column_shares(self.columns_, rows.sensitivities(found, until))
+        self.metric_importances_ = column_shares(self.columns_, rows.sensitivities(found, deadline))
         best, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
             for judged in (found.best, found.other)
@@ -280,7 +280,7 @@ class TabularModel(TableServer, KernelEstimator):
                 learn=bool(self._forms()),
                 switched=fit.switched,
                 rng=fit.rng,
-                until=fit.until - TIME_SHARE * (self.time_limit or 0.0),
+                deadline=fit.deadline - TIME_SHARE * (self.time_limit or 0.0),
             )
         self.metric_rounds_ = last.rounds
         self.oof_rows_ = last.held if fit.numbers is None else fit.numbers[last.held]
@@ -307,8 +307,8 @@ class TabularModel(TableServer, KernelEstimator):
     def _set_importances(self, model: HeldOutModel, fit: FitRows) -> None:
         """Set the importances by permuting columns in the held-out rows."""
         shares, limit, asked = self.metric_importances_, self.time_limit, self._effort.asked
-        rng, until = fit.rng.spawn(1)[0], fit.until
-        found = permutation_importances(model, self.columns_, shares, rng, limit, until, asked)
+        rng, deadline = fit.rng.spawn(1)[0], fit.deadline
+        found = permutation_importances(model, self.columns_, shares, rng, limit, deadline, asked)
         self.feature_importances_, self.feature_importances_std_ = found.shares, found.errors
         self.importances_reason_ = found.reason
 

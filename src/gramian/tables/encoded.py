@@ -50,7 +50,7 @@ class EncodedRows:
         if table.identity is not None:  # a frame has none: the fingerprint hashes its rows
             self.identity = ("encoded", columns.feature_names, table.identity)
 
-    def under(self, columns: TableColumns, own: Float64Array | None = None) -> EncodedRows:
+    def with_columns(self, columns: TableColumns, own: Float64Array | None = None) -> EncodedRows:
         """Return the same rows encoded by other columns, the last of which hold ``own`` (n, k)."""
         return EncodedRows(columns, self.table, own)
 
@@ -106,7 +106,7 @@ class FitRows:
     rows : encoded; own : their targets in their own units (n, outputs), or classes by number (n,); targets :
     what the models learn; own_weights, weights : (n,) or None, without and with those of classes; numbers :
     places in the table that was given, None for all; n_given : how many rows of it count; holdout : which of
-    the rows judge; until : when to end, on the clock of ``time.perf_counter``; sample : numbers of the rows
+    the rows judge; deadline : when to end, by ``time.perf_counter``; sample : numbers of the rows
     that the search compares settings on, held-out ones first, and ``n_held_out`` of them.
     """
 
@@ -119,7 +119,7 @@ class FitRows:
     n_given: int
     holdout: HoldOut
     rng: np.random.Generator
-    until: float
+    deadline: float
     sample: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
     n_held_out: int = 0
 

@@ -31,7 +31,7 @@ from gramian.tables.intervals import CHOSEN, learned_spread
 from gramian.tables.scoring import HeldOutScore, MappedTarget
 from gramian.tables.serving import NumberAnswers, encoded_rows
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
-from gramian.tables.training.time import Pace
+from gramian.tables.training.time import TimeEstimate
 
 #: Decimal digits of the transformed target, of deviation 1. Chosen by hand.
 DIGITS = 9
@@ -260,7 +260,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 parse_bytes(self.memory_budget),
                 fit.rng,
                 fit.holdout.taken(held),
-                Pace(fit.until).left,
+                TimeEstimate(fit.deadline).left,
             )
             self.residuals_, self.held_weights_ = sort_errors(residuals, held_weights)
             self.oof_predictions_ = self._back(values)

@@ -127,7 +127,7 @@ def search_settings(
     *,
     engine: Engine,
     memory_bytes: int,
-    until: float,
+    deadline: float,
     forms: tuple[str, ...],
     bar: tqdm[Any],
 ) -> TableSearchResult:
@@ -140,7 +140,7 @@ def search_settings(
     sizes : number of rows that each round fits, ascending.
     engine : threads.
     memory_bytes : bound on the memory of all threads together.
-    until : when to end, on the clock of ``time.perf_counter``. It is checked before every factorisation, so
+    deadline : when to end, by ``time.perf_counter``. It is checked before every factorisation, so
         that one may run over.
     forms : forms of metrics to try: "diagonal", "full" (only with Euclidean kernels), or none.
     bar : shows the least held-out error after each group of settings.
@@ -160,7 +160,7 @@ def search_settings(
             problems[each.setting] = problem(each.setting, size)
         if not some:
             return True
-        ended = Descent(some, problems, size, until, engine, memory_bytes, forms, fresh).run()
+        ended = Descent(some, problems, size, deadline, engine, memory_bytes, forms, fresh).run()
         bar.set_postfix_str(f"best error {min(each.price for each in some):.3g} of the variance")
         return ended
 
@@ -256,24 +256,24 @@ def _others(ranked: list[SettingProgress]) -> list[SettingProgress]:
 
 
 #: Result of a task: its number of fits, and the best of them if it beats the setting's best so far.
-Evidence = tuple[int, ExactFit | None]
+BetterFit = tuple[int, ExactFit | None]
 #: One task: points of a setting under one metric, which share their distances.
 Task = tuple[SettingProgress, list[PenaltyGrid]]
-TaskTrials = Trials[Task, Evidence]
+TaskTrials = Trials[Task, BetterFit]
 
 
 @dataclass
 class Descent:
     """One round of the search: settings, their problems with ``n_rows`` fitted rows, and limits.
 
-    until : time at which to end; engine : threads, at most as many as ``memory_bytes`` allows fits at a time;
+    deadline : when to end; engine : threads, at most as many as ``memory_bytes`` allows fits at a time;
     forms : forms of the metric to try; fresh : whether the settings start here, from a grid.
     """
 
     settings: list[SettingProgress]
     problems: dict[Setting, SmallProblem]
     n_rows: int
-    until: float
+    deadline: float
     engine: Engine
     memory_bytes: int
     forms: tuple[str, ...]
@@ -312,15 +312,17 @@ class Descent:
             gained = self._take(found)
             yield self._tasks(_neighbours([each for each in moving if each.setting in gained]))
 
-        found = search(self.problems, candidates, self._judge, Limits(until=self.until), engine=side_by_side)
+        found = search(
+            self.problems, candidates, self._judge, Limits(deadline=self.deadline), engine=side_by_side
+        )
         self._take(found)
         return not (found.out_of_time or self.cut)
 
-    def _judge(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, Evidence]:
+    def _judge(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, BetterFit]:
         progress, grids = task
         space = self._spaces.pop() if self._spaces else Workspace()  # at most one for each thread
         try:
-            fits = problems[progress.setting].fit(grids, space, self.until)
+            fits = problems[progress.setting].fit(grids, space, self.deadline)
         finally:
             self._spaces.append(space)
         if len(fits) < sum(len(alphas) for _, alphas in grids):
@@ -357,12 +359,12 @@ class Descent:
 
     def _metrics(self, progress: SettingProgress) -> list[Metric]:
         """Return the metrics that the best fit's gradients give, for each form and power."""
-        if time.perf_counter() >= self.until:
+        if time.perf_counter() >= self.deadline:
             self.cut = True
             return []
         assert progress.best is not None
         problem, forms = self.problems[progress.setting], self._forms_of(progress)
-        M = problem.outer_product(progress.best, "full" if "full" in forms else "diagonal", self.until)
+        M = problem.outer_product(progress.best, "full" if "full" in forms else "diagonal", self.deadline)
         if not np.isfinite(M).all() or not M.any():
             return []  # a constant fit has no gradients to learn from
         found = []

@@ -149,10 +149,12 @@ class SmallProblem:
     switched: tuple[tuple[int, ...], ...]
     levels: tuple[Float64Array, Float64Array]
 
-    def fit(self, grids: Sequence[PenaltyGrid], space: Workspace, until: float = math.inf) -> list[ExactFit]:
+    def fit(
+        self, grids: Sequence[PenaltyGrid], space: Workspace, deadline: float = math.inf
+    ) -> list[ExactFit]:
         """Fit points that share a metric and a norm, with several penalties each, in the given order.
 
-        No other thread may use ``space`` meanwhile. After ``until``, on the clock of ``time.perf_counter``,
+        No other thread may use ``space`` meanwhile. After ``deadline``, by ``time.perf_counter``,
         no further penalty is started, so that there may be fewer results than penalties. The error is
         infinite if K + alpha·I has no factor. Time O(m² d) for all together and n_fit³/3 for each penalty,
         memory :func:`fit_bytes`.
@@ -174,7 +176,7 @@ class SmallProblem:
                 kernel.of_distances(apart[0], gram)
                 kernel.of_distances(apart[1], across)
             for alpha in alphas:
-                if found and time.perf_counter() >= until:
+                if found and time.perf_counter() >= deadline:
                     return found
                 system = _array(space, "system", gram.shape, dtype)
                 np.copyto(system, gram)
@@ -190,10 +192,10 @@ class SmallProblem:
         error = self.loss(self.targets[self.n_fit :] - across @ found.astype(across.dtype))
         return ExactFit(point, error if np.isfinite(error) else np.inf, found)
 
-    def outer_product(self, fit: ExactFit, form: str, until: float = math.inf) -> Float64Array:
+    def outer_product(self, fit: ExactFit, form: str, deadline: float = math.inf) -> Float64Array:
         """Return the average gradient outer product of a fit, with respect to the scaled features.
 
-        Averaged over the rows that are reached by ``until``, always some.
+        Averaged over the rows that are reached by ``deadline``, always some.
         """
         point = fit.point
         mapped = np.asarray(point.metric.apply(self.rows[: self.n_fit]), np.float64)
@@ -207,7 +209,7 @@ class SmallProblem:
             switched=self.switched,
             levels=self.levels,
             engine=Engine(1),
-            until=until,
+            deadline=deadline,
         )
 
     @property

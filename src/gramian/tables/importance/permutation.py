@@ -86,7 +86,7 @@ def permutation_importances(
     metric_shares: Float64Array,
     rng: np.random.Generator,
     limit: float | None = None,
-    until: float = math.inf,
+    deadline: float = math.inf,
     asked: int = ASKED,
 ) -> Importances:
     r"""Return each column's share in the rise of the held-out loss if its values are permuted.
@@ -99,7 +99,7 @@ def permutation_importances(
     columns whose importances are least certain. Beyond 100 columns only those of the
     largest ``metric_shares`` are permuted one by one; the others are permuted together, and share what that
     gives by ``metric_shares``. ``asked`` is about how many changed rows the models are asked about; ``limit``
-    the time limit of the fit and ``until`` its end, on the clock of ``time.perf_counter``: as many rows are
+    the time limit of the fit and ``deadline`` its end, by ``time.perf_counter``: as many rows are
     permuted as there is time for, at least a twentieth of the limit, and if that is too few, the shares are
     ``metric_shares``. Source: Breiman 2001; Fisher, Rudin and Dominici 2019.
     """
@@ -117,7 +117,7 @@ def permutation_importances(
         began, some = time.perf_counter(), rows[:TRIAL_ROWS]
         model.gains(some, [_changes(changed[0], len(some), 1, rng)])
         now = time.perf_counter()
-        left = max(until - now, TIME_SHARE * limit) / max(now - began, 1e-9)
+        left = max(deadline - now, TIME_SHARE * limit) / max(now - began, 1e-9)
         asked = int(min(asked, 2 * len(some) * left))
         if asked < min(len(rows), FEWEST_ROWS) * (1 + len(groups)):
             return Importances(metric_shares, reason="time_limit left too little time to permute columns")

@@ -62,7 +62,9 @@ class ExactUnseen:
         """Return models of the same kernel without these folds."""
         return replace(self, points=points, folds=folds, coefficients=coefficients, offsets=offsets)
 
-    def beside(self, points: IntArray, coefficients: Float64Array, offsets: Float64Array) -> ExactUnseen:
+    def with_outputs(
+        self, points: IntArray, coefficients: Float64Array, offsets: Float64Array
+    ) -> ExactUnseen:
         """Return models whose further outputs have these coefficients (points, folds, outputs).
 
         ``points`` are those of these models and perhaps others, ascending.

@@ -78,7 +78,7 @@ def with_boosting(
     held: IntArray,
     holdout: HoldOut,
     resources: Run,
-    until: float,
+    deadline: float,
     rng: np.random.Generator,
     every: bool,
 ) -> tuple[Boosted, Float64Array, FoldsUnseen] | None:
@@ -90,11 +90,11 @@ def with_boosting(
     some are drawn. The setting is the usual one unless another has a clearly lower loss on the first rows
     that are left out, with pairs of levels if these lower it clearly too; the number of rounds is the one of
     least loss on all of them. Unless ``every`` row is to be left out once, only ``held`` judges, and nothing
-    but the number of rounds. None if there is too little time until ``until``, on the clock of
+    but the number of rounds. None if there is too little time until ``deadline``, on the clock of
     ``time.perf_counter``.
     """
     began, counted = time.perf_counter(), rows.counted
-    if began >= until:
+    if began >= deadline:
         return None
     seed = int(rng.integers(2**31))
     folded = every and len(counted) <= MOST_FOLDED
@@ -112,11 +112,13 @@ def with_boosting(
         setting, rounds = SETTINGS[0], max(STEP, MOST_TREES // max(1, task.n_classes))
         rounds = min(MOST if every and len(folds) == 1 else MOST // 2, rounds)
         rate = RATE * min(2.0, max(1.0, FEW / rounds))
-        least = (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if until < np.inf else 0.0
-        if least > TIME_SHARE * (until - began):
+        least = (
+            (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if deadline < np.inf else 0.0
+        )
+        if least > TIME_SHARE * (deadline - began):
             return None
         tries = (len(folds) + 3 + len(SETTINGS)) * least / (len(folds) + 1)
-        if every and tries <= TIME_SHARE * (until - began):
+        if every and tries <= TIME_SHARE * (deadline - began):
             weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
             most_tried = max(1, int(rounds * rate / TRIED_RATE))
 
@@ -134,7 +136,7 @@ def with_boosting(
 
         def late(done: int, rounds: int) -> bool:
             expected = (time.perf_counter() - grows) / done * (len(folds) + 1) * rounds
-            return grows + expected > began + TIME_SHARE * (until - began)
+            return grows + expected > began + TIME_SHARE * (deadline - began)
 
         found = _grow_rounds(learners, folds, rounds, late)
         if found is None:

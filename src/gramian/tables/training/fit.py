@@ -25,10 +25,10 @@ from gramian.tables.importance.unseen import FoldsUnseen
 from gramian.tables.ridge_mean import RidgeMean, ridge_estimator
 from gramian.tables.training.boosting import with_boosting
 from gramian.tables.training.gain import Gain, HeldLoss, look, mean_of
-from gramian.tables.training.member import Member, all_in_time, exact, stream_model
+from gramian.tables.training.member import Member, all_in_time, fit_exact, stream_model
 from gramian.tables.training.model_factory import ModelFactory
-from gramian.tables.training.rounds import learn_point, measure_pace
-from gramian.tables.training.time import Pace
+from gramian.tables.training.rounds import learn_point, time_small_fit
+from gramian.tables.training.time import TimeEstimate
 
 #: Fraction of the rows held out for validation, and the largest number of them. Chosen by hand.
 HELD_PART, MOST_HELD = 0.2, 4_000
@@ -93,7 +93,9 @@ class LastFit:
             return models[0]
         return RidgeMean.of(models, self.weights, boosted=self.boosted, share=self.share)
 
-    def beside(self, boosted: Boosted, values: Float64Array, unseen: FoldsUnseen | None = None) -> LastFit:
+    def with_boosted(
+        self, boosted: Boosted, values: Float64Array, unseen: FoldsUnseen | None = None
+    ) -> LastFit:
         """Return this fit with boosting and its values (n, outputs) of rows that it has not seen."""
         return replace(self, boosted=boosted, boosted_values=values[self.held], boosted_unseen=unseen)
 
@@ -138,7 +140,7 @@ class LastFit:
             alone = found.log_loss(values, codes, weights)
             if joint.log_loss(values, codes, weights, logs) < (1.0 - LEAST_GAIN) * alone:
                 found, others = joint, logs
-                models = [part.beside(model) for part, model in zip(parts, models, strict=True)]
+                models = [part.with_ridge(model) for part, model in zip(parts, models, strict=True)]
         boosted, trees, contributions = None, self.boosted_values, None
         if trees is not None:
             joint = Calibration.of_labels(values, codes, weights, others, trees)
@@ -172,7 +174,7 @@ def last_fit(
     learn: bool,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
-    until: float,
+    deadline: float,
 ) -> LastFit:
     """Refine metrics on more rows, fit to most rows, choose penalties on the held-out rows, add these.
 
@@ -184,7 +186,7 @@ def last_fit(
     loss : error of the decision values of held-out rows.
     boost, learn : whether to try boosting, and to refine the metric in further rounds.
     switched : groups of columns whose values are switched in place of a derivative.
-    until : when it should end, on the clock of ``time.perf_counter``.
+    deadline : when it should end, on the clock of ``time.perf_counter``.
 
     The rounds fit small models (a root of 300, blocks of rank 100) to at most 10,000 rows, 20,000 in a
     classification. The sums over the first part of the rows serve every penalty, and the sums over the
@@ -194,7 +196,7 @@ def last_fit(
     """
     factories, given = [*factories], factories[0]
     rows, holdout, whole = given.rows, given.holdout, given.resources
-    n, counted, pace = rows.n, rows.counted, Pace(until)
+    n, counted, timing = rows.n, rows.counted, TimeEstimate(deadline)
     held = np.sort(holdout.held(counted, min(MOST_HELD, int(HELD_PART * len(counted))), rng))
     rest, y = np.delete(np.arange(n), held), np.asarray(rows.targets.values)
     if given.classifies and len(np.unique(y[rest])) < len(np.unique(y)):
@@ -207,18 +209,19 @@ def last_fit(
         given.phases("boosting")
         labelled = LabelledRows(rows.source, y, rows.weights)
         every = given.effort.leaves_out_all(len(counted))
-        trees = with_boosting(labelled, groups, given.classifies, held, holdout, whole, until, rng, every)
+        trees = with_boosting(labelled, groups, given.classifies, held, holdout, whole, deadline, rng, every)
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
     looks = tuple[tuple[float, float, bool], ...]()
-    if pace.limited:
-        measure_pace(factories[0], rest, pace)
-    if learn and len(held) and not pace.over:
+    if timing.limited:
+        time_small_fit(factories[0], rest, timing)
+    if learn and len(held) and not timing.over:
         # Models this small are learned faster side by side than on several threads each.
         seeds, share = rng.spawn(len(factories)), whole.memory_bytes // len(factories)
         single = [
-            replace(each.under(engine=Engine(1), memory_bytes=share), phases=silent) for each in factories
+            replace(each.with_resources(engine=Engine(1), memory_bytes=share), phases=silent)
+            for each in factories
         ]
-        short = pace.part(ROUNDS_TIME)
+        short = timing.part(ROUNDS_TIME)
 
         def learned(j: int) -> tuple[ModelFactory, tuple[Round, ...], Float64Array | None]:
             factory, rounds, values = learn_point(single[j], held, rest, loss, switched, seeds[j], short)
@@ -241,36 +244,36 @@ def last_fit(
                 effort = replace(given.effort, exact=False, logistic=False)
                 found = [(replace(each, effort=effort), own, values) for each, own, values in found]
         factories, rounds = [each for each, *_ in found], [own for _, own, _ in found]
-    if not len(held) or pace.over or not all_in_time(factories, rest, pace):
+    if not len(held) or timing.over or not all_in_time(factories, rest, timing):
         factories, rounds = factories[:1], rounds[:1]
 
     def as_large(half: ModelFactory, factory: ModelFactory) -> bool:
         """Return whether half of the memory holds a model as large as all of it does."""
-        if factory.exact() is not None:
-            return half.exact() is not None
+        if factory.exact_factory() is not None:
+            return half.exact_factory() is not None
         return half.plan(factory.approximations[0], np.arange(n), streamed=True) is not None
 
-    def member(factory: ModelFactory, pace: Pace = pace) -> Member:
-        return exact(factory, held, rest, loss, pace) or stream_model(factory, held, rest, loss, pace)
+    def member(factory: ModelFactory, timing: TimeEstimate = timing) -> Member:
+        return fit_exact(factory, held, rest, loss, timing) or stream_model(factory, held, rest, loss, timing)
 
     # A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
     # some of their steps do not run in parallel. If memory holds only one exact model, a second one would
     # take as long again; an approximate one gives more than half of its benefit.
     half = whole.memory_bytes // 2
-    halves = [replace(each.under(memory_bytes=half), phases=silent) for each in factories]
+    halves = [replace(each.with_resources(memory_bytes=half), phases=silent) for each in factories]
     if len(factories) > 1 and all(map(as_large, halves, factories)):
         given.phases("two models")
         members = whole.engine.map(member, halves)
     else:
-        members = [member(factories[0], pace.part(FIRST_TIME) if len(factories) > 1 else pace)]
+        members = [member(factories[0], timing.part(FIRST_TIME) if len(factories) > 1 else timing)]
         alone = members[0].model.plan.method == "exact"
         for factory in factories[1:]:
-            members.append(stream_model(factory, held, rest, loss, pace) if alone else member(factory))
+            members.append(stream_model(factory, held, rest, loss, timing) if alone else member(factory))
     for j, (each, own) in enumerate(zip(members, rounds, strict=True)):
         members[j] = replace(each, rounds=own, setup=each.setup.within(whole.memory_bytes))
     fit = replace(_average(members, held, loss), source=rows.source, looks=looks)
     if trees is not None:
-        fit = fit.beside(*trees)
+        fit = fit.with_boosted(*trees)
         return fit if given.classifies else fit.mixed(loss)
     return replace(fit, short=fit.short or ("boosting was left out" if tried else ""))
 

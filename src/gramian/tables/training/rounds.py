@@ -21,7 +21,7 @@ from gramian.ridge.model import KernelModel
 from gramian.search import Limits, Trial, search
 from gramian.tables.training.gain import HeldLoss
 from gramian.tables.training.model_factory import Method, ModelFactory, of_sizes
-from gramian.tables.training.time import Pace
+from gramian.tables.training.time import TimeEstimate
 
 #: Sizes of the models that the metric rounds fit: root, rank and rows of a block (None: the root alone).
 #: The first that memory holds is taken. Chosen by hand.
@@ -48,7 +48,7 @@ def learn_point(
     loss: HeldLoss,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
-    pace: Pace,
+    timing: TimeEstimate,
 ) -> tuple[ModelFactory, tuple[Round, ...], Float64Array | None]:
     """Return the factory with the metric and bandwidth learned in some rounds, and these rounds.
 
@@ -61,11 +61,11 @@ def learn_point(
     if sized is None:
         return factory, (), None
     factory, small = sized
-    if pace.limited:
+    if timing.limited:
         plan = factory.plan(small, drawn)
-        expected = 0.0 if plan is None else pace.seconds(plan)
-        fits = expected <= ROUND_SHARE * pace.left
-        count = len(drawn) if fits else int(len(drawn) * ROUND_SHARE * pace.left / expected)
+        expected = 0.0 if plan is None else timing.seconds(plan)
+        fits = expected <= ROUND_SHARE * timing.left
+        count = len(drawn) if fits else int(len(drawn) * ROUND_SHARE * timing.left / expected)
         if count < LEAST_ROUND_ROWS:
             return factory, (), None
         if count < len(drawn):
@@ -89,7 +89,7 @@ def learn_point(
     def fitted(metric: Metric) -> KernelModel:
         return factory.fit(factory.setup(small, metric), drawn)
 
-    learner = Rounds(fitted, error_of, rows, form, switched, pace, enough, engine)
+    learner = TableLearner(fitted, error_of, rows, form, switched, timing, enough, engine)
     settings = LearnedMetric(form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
     metric, rounds = learn_metric(learner, factory.point.metric, settings)
     start = replace(factory, point=replace(factory.point, metric=metric))
@@ -98,7 +98,7 @@ def learn_point(
     def judge(rows: IntArray, other: ModelFactory) -> tuple[float, None]:
         return error_of(other.fit(other.setup(small), rows)), None
 
-    limits = Limits(until=pace.until, enough=enough, patience=1, progress=PROGRESS)
+    limits = Limits(deadline=timing.deadline, enough=enough, patience=1, progress=PROGRESS)
     for factor in BANDWIDTH_FACTORS:
         bandwidths = [factor**step * start.point.bandwidth for step in range(1, BANDWIDTH_STEPS + 1)]
         others = [replace(start, point=replace(start.point, bandwidth=each)) for each in bandwidths]
@@ -120,11 +120,11 @@ def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, Me
         approximation = of_sizes(sizes, len(drawn))
         plan = factory.plan(approximation, drawn)
         if plan is not None:
-            return factory.under(tile_dtype=plan.dtype), approximation
+            return factory.with_resources(tile_dtype=plan.dtype), approximation
     return None
 
 
-def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
+def time_small_fit(factory: ModelFactory, rest: IntArray, timing: TimeEstimate) -> None:
     """Fit small models to some of the rows and record how long that took."""
     for most in PACE_ROWS:
         rng = as_generator(factory.seed)
@@ -134,18 +134,18 @@ def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
             return
         small, approximation = found
         plan = small.plan(approximation, drawn) if most > PACE_ROWS[0] else None
-        if plan is not None and pace.seconds(plan) > PACE_SHARE * pace.left:
+        if plan is not None and timing.seconds(plan) > PACE_SHARE * timing.left:
             return
-        pace.note(small.fit(small.setup(approximation), drawn).plan)
+        timing.note(small.fit(small.setup(approximation), drawn).plan)
 
 
 @dataclass(frozen=True)
-class Rounds:
+class TableLearner:
     """Input of :func:`gramian.metric.learning.learn_metric`: how to fit, judge and differentiate a model.
 
     fit_model : from a metric to a ridge model; judge : from a model to its held-out error; rows : the
     fitted rows in random order; form : form of the metric; switched : groups of columns whose values are
-    switched in place of a derivative; pace : remaining time of the rounds, updated by their fits; enough :
+    switched in place of a derivative; timing : remaining time of the rounds, updated by their fits; enough :
     error at which no further model is needed; engine : threads of the gradients.
     """
 
@@ -154,7 +154,7 @@ class Rounds:
     rows: Rows
     form: str
     switched: tuple[tuple[int, ...], ...]
-    pace: Pace
+    timing: TimeEstimate
     enough: float
     engine: Engine
 
@@ -170,7 +170,7 @@ class Rounds:
     def fit(self, metric: Metric, before: object) -> _Fitted:
         """Fit a new model under a metric."""
         model = self.fit_model(metric)
-        self.pace.note(model.plan)
+        self.timing.note(model.plan)
         return _Fitted(self, model, self.judge(model))
 
     def screen(self, metric: Metric, before: object) -> float:
@@ -192,25 +192,25 @@ class Rounds:
 
 @dataclass(frozen=True)
 class _Fitted:
-    rounds: Rounds
+    learner: TableLearner
     model: KernelModel
     error: float
     fault: str = ""
 
     def outer_product(self) -> Float64Array:
         """Return the average gradient outer product; zeros, which end the rounds, if no more are needed."""
-        rounds = self.rounds
-        if rounds.pace.over or self.error <= rounds.enough:
-            d = rounds.gradient_rows.shape[1]
-            return np.zeros((d, d) if rounds.form == "full" else d)
+        learner = self.learner
+        if learner.timing.over or self.error <= learner.enough:
+            d = learner.gradient_rows.shape[1]
+            return np.zeros((d, d) if learner.form == "full" else d)
         model = self.model
         kernel = getattr(model.predictor, "kernel", model.kernel)
         return outer_product(
             Differentiable(model.predictor, kernel, model.input.metric),
-            rounds.gradient_rows,
-            form=rounds.form,
-            switched=rounds.switched,
-            levels=rounds.levels,
-            engine=rounds.engine,
-            until=rounds.pace.until,
+            learner.gradient_rows,
+            form=learner.form,
+            switched=learner.switched,
+            levels=learner.levels,
+            engine=learner.engine,
+            deadline=learner.timing.deadline,
         )

@@ -56,7 +56,7 @@ class SearchRows:
         the remaining time.
         """
         began = time.perf_counter()
-        until = began + PART * (fit.until - began)
+        deadline = began + PART * (fit.deadline - began)
         rows, sample, n_held, rng = fit.rows, fit.sample, fit.n_held_out, fit.rng
         numbers, weights = sample[n_held:], fit.weights
         counts = None if fit.own_weights is None else fit.own_weights[numbers]
@@ -78,13 +78,13 @@ class SearchRows:
             return level_means(groups, rows.take, numbers, fit.responses(numbers), w, like)
 
         wide = replace(rows.columns, lookups=lookups)
-        forms = {False: rows.under(wide, known_own) if lookups else rows}
+        forms = {False: rows.with_columns(wide, known_own) if lookups else rows}
         known = {0: tuple[LevelMeans, ...]()}
         if groups:
             counted = every if weights is None else np.flatnonzero(weights > 0)
             few = len(counted) <= MOST_ROWS
             means = means_of(counted if few else rng.choice(counted, MOST_ROWS, replace=False))
-            forms[True] = rows.under(replace(wide, means=means), known_own)
+            forms[True] = rows.with_columns(replace(wide, means=means), known_own)
             # The search's means know no more rows than the fits that they are compared with.
             known |= {size: means_of(sample[n_held : n_held + size], means) for size in sizes}
         encoded = np.asarray(rows.take(sample), np.float64)
@@ -96,7 +96,7 @@ class SearchRows:
             for name in names:
                 each = (time.perf_counter() - start) / max(1, len(how))
                 # One more is learned, and then all are applied, which takes about as long each.
-                if how and time.perf_counter() + (len(how) + 2) * each > until:
+                if how and time.perf_counter() + (len(how) + 2) * each > deadline:
                     break
                 how[name] = Scaling.learn(
                     once, form.columns, how=name, sample_weight=fit.own_weights, rng=rng
@@ -128,9 +128,9 @@ class SearchRows:
             (rows.min(axis=0), rows.max(axis=0)),
         )
 
-    def sensitivities(self, found: TableSearchResult, until: float) -> Float64Array:
+    def sensitivities(self, found: TableSearchResult, deadline: float) -> Float64Array:
         """Return E (∂f/∂x_j)² var x_j of the best fit f for each encoded column; ones if there is none."""
         if found.best is None:
             return np.ones(self.scaled[found.setting.scaling, 0].shape[1])
         problem = self.at(found.setting, found.n_rows)
-        return problem.outer_product(found.best, "diagonal", until) * problem.rows.var(axis=0)
+        return problem.outer_product(found.best, "diagonal", deadline) * problem.rows.var(axis=0)
