@@ -75,8 +75,8 @@ def fit_ridge(rows: LabelledRows[Any], setup: FitSetup) -> KernelModel:
     if "alpha" in asked:
         rows, usual = searchable(rows)
         setup = replace(setup, alpha=usual)
-    found = learned_input(setup, rows, ridge_round)
-    rows = found.prepared(rows)
+    input_ = learned_input(setup, rows, ridge_round)
+    rows = input_.prepared(rows)
     choice, trained, rest = None, None, "choice" if asked else "metric"
     if asked:
         choice = chosen_kernel(setup, rows, setup.run.rng)
@@ -88,10 +88,10 @@ def fit_ridge(rows: LabelledRows[Any], setup: FitSetup) -> KernelModel:
         setup = replace(setup, alpha=alpha)
     if trained is None:
         trained = train(setup if choice is None else setup.with_kernel(choice.kernel), rows)
-    if asked or found.rounds:
+    if asked or input_.rounds:
         trained = replace(trained, plan=trained.plan.within(time.perf_counter() - began, rest))
     alpha_ = setup.least if "alpha" in asked else None
-    return replace(trained, input=found, alpha=alpha_, choice=choice)
+    return replace(trained, input=input_, alpha=alpha_, choice=choice)
 
 
 def _best_fit(

@@ -205,8 +205,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             self._check_refine(setup.kernel, source)
             own = "kernel" in setup.asked or self.refine == REFINE[1]
             own = own or setup.frozen
-            found = scaled_input(setup.kernel, self.standardize, sample.source, sample.weights, quiet=own)
-            sample = found.prepared(sample)
+            input_ = scaled_input(setup.kernel, self.standardize, sample.source, sample.weights, quiet=own)
+            sample = input_.prepared(sample)
             setup = replace(setup, kernel=setup.kernel.settled(sample.source, sample.weights))
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
@@ -229,7 +229,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             if not isinstance(self.alphas, str):
                 warn_at_edge(alphas, best.alphas[best.scores.best])
             plan = best.model.plan.within(time.perf_counter() - began)
-            model, held_out = replace(best.model, plan=plan, input=found), best.residuals
+            model, held_out = replace(best.model, plan=plan, input=input_), best.residuals
             if held_out is not None:
                 held_out = held_out if place is None else held_out[place] + apart
                 held_out = predicted_numbers(held_out, flat=self._flat)
@@ -246,8 +246,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         return predicted_numbers(values, flat=self._flat)
 
     def _evidence(self) -> FitFacts:
-        found = KernelModel.of(self).facts(alpha=self.alpha_)
-        return replace(found, scores={"best score": self.best_score_})
+        facts = KernelModel.of(self).facts(alpha=self.alpha_)
+        return replace(facts, scores={"best score": self.best_score_})
 
     def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of one fit to all rows, with the first gamma."""
@@ -296,15 +296,15 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         kept = refinement is not None and refinement.kept
         values = [1.0 / self.n_features_in_ if g is None else float(g) for g in gammas]
         self.gamma_ = values[best.number] if named and not kept else None
-        found = [s for s in table if s is not None]
-        freedoms = [s.freedom for s in found if s.freedom is not None]
+        tried = [s for s in table if s is not None]
+        freedoms = [s.freedom for s in tried if s.freedom is not None]
         self.cv_results_ = {
             "alphas": alphas,
             "gammas": np.asarray(values) if named else None,
-            "scores": np.stack([s.values - within for s in found], axis=1),
-            "standard_errors": np.stack([s.errors for s in found], axis=1),
+            "scores": np.stack([s.values - within for s in tried], axis=1),
+            "standard_errors": np.stack([s.errors for s in tried], axis=1),
             "n_rows": n_rows,
-            "degrees_of_freedom": np.stack(freedoms, axis=1) if len(freedoms) == len(found) else None,
+            "degrees_of_freedom": np.stack(freedoms, axis=1) if len(freedoms) == len(tried) else None,
         }
 
     def _given_gammas(self) -> Float64Array | None:

@@ -67,10 +67,10 @@ class KernelModel:
     def state(self) -> dict[str, Any]:
         """Return the learned attributes of an estimator with this model, by name."""
         predictor, kernel = released(self.predictor, self.kernel)
-        found = (predictor, self.intercept, self.solution, kernel, self.rank, self.plan)
+        fitted = (predictor, self.intercept, self.solution, kernel, self.rank, self.plan)
         more = {"stages_": self.stages, "choice_": self.choice, "alpha_": self.alpha}
         chosen = {name: value for name, value in more.items() if value is not None}
-        return {**dict(zip(TRAINED, found, strict=True)), **chosen, **self.learned, **self.input.state()}
+        return {**dict(zip(TRAINED, fitted, strict=True)), **chosen, **self.learned, **self.input.state()}
 
     def blocks(
         self, source: RowSource, engine: Engine, cluster: Cluster | None = None

@@ -119,9 +119,9 @@ class RidgeEstimator(KernelEstimator):
 
     def __getattr__(self, name: str) -> Any:
         """Return a learned attribute that the stream finds when it is asked for."""
-        found = None if self._stream is None else self._stream.learned(name)
+        learned = None if self._stream is None else self._stream.learned(name)
         # The usual look-up raises again, in the words of a property or a method that is not there.
-        return super().__getattribute__(name) if found is None else found
+        return super().__getattribute__(name) if learned is None else learned
 
     def forget(self, share: float) -> Self:
         """Give all rows so far 1 − ``share`` of the weight that they have; later rows have their full weight.

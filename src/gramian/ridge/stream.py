@@ -106,8 +106,8 @@ class Stream:
         def needed(extra: int) -> dict[str, int]:
             """Predict the bytes per phase with so many further blocks, beside the rows that wait."""
             builder = replace(sizes, n_blocks=self.n_blocks + extra)
-            found = later_bytes(builder, replace(self.work, n_rows=ENDLESS), plan)
-            return {phase: size + held for phase, size in found.items()}
+            needs = later_bytes(builder, replace(self.work, n_rows=ENDLESS), plan)
+            return {phase: size + held for phase, size in needs.items()}
 
         blocks, largest = range(1, most + 1), lambda extra: max(needed(extra).values())
         count, settled = bisect_right(blocks, memory_budget, key=largest), False
@@ -130,10 +130,10 @@ class Stream:
     def merge(self, other: Stream) -> Stream:
         """Return the stream of both streams' rows; raise if their features or sums differ in kind."""
         mine, its = self.sums, other.sums
-        found = difference(self.features, other.features)
-        if found is not None:
+        parts = difference(self.features, other.features)
+        if parts is not None:
             raise InputError(
-                f"the two models have different feature maps: {found} differ. Sums add up over one map only: "
+                f"the two models have different feature maps: {parts} differ. Sums add up over one map only: "
                 "start both with approximation=FrozenEstimator(a) of one fitted approximation a."
             )
         if len(mine.shift) != len(its.shift):

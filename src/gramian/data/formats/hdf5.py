@@ -26,7 +26,7 @@ class HDF5Storage(ArrayStorage):
                 "HDF5 files need the package h5py, which is not installed. Run: pip install 'gramian[files]'"
             ) from error
         with h5py.File(self.names[number], "r") as file:
-            X, y = self.found(self.names[number], file, h5py.Dataset, lambda: _datasets(file, h5py))
+            X, y = self.pick(self.names[number], file, h5py.Dataset, lambda: _datasets(file, h5py))
             if y is not None and h5py.check_string_dtype(y.dtype) is not None:
                 y = y.asstr()
             yield X, y

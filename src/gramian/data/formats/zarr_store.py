@@ -51,7 +51,7 @@ class ZarrStorage(ArrayStorage):
                 )
             yield root, None
             return
-        X, y = self.found(self.names[number], root, zarr.Array, lambda: [name for name, _ in root.arrays()])
+        X, y = self.pick(self.names[number], root, zarr.Array, lambda: [name for name, _ in root.arrays()])
         yield X, y
 
     def check(self, piece: Piece) -> None:
