@@ -111,35 +111,35 @@ def search(
         use threads of its own. Either way trials are taken in the order of the candidates.
     start : an earlier trial that candidates have to beat.
 
-    >>> found = search(2.0, [[0.0, 1.0, 3.0]], lambda target, x: (abs(x - target), None))
-    >>> found.best.candidate, len(found.made)
+    >>> trials = search(2.0, [[0.0, 1.0, 3.0]], lambda target, x: (abs(x - target), None))
+    >>> trials.best.candidate, len(trials.made)
     (1.0, 3)
     """
-    found: Trials[Candidate, Evidence] = Trials(start)
+    trials: Trials[Candidate, Evidence] = Trials(start)
     count, idle = 0, 0
-    if _is_enough(found, limits):
-        return found
-    for batch in candidates(found) if callable(candidates) else candidates:
+    if _is_enough(trials, limits):
+        return trials
+    for batch in candidates(trials) if callable(candidates) else candidates:
         with _judge_batch(problem, batch, judge, limits, engine, count) as judgements:
             for judged, candidate in zip(judgements, batch):
                 if judged is None:
-                    found.out_of_time = True
-                    return found
+                    trials.out_of_time = True
+                    return trials
                 error, evidence = judged
                 trial = Trial(candidate, math.inf if math.isnan(error) else error, evidence)
-                found.made.append(trial)
-                least = math.inf if found.best is None else found.best.error
+                trials.made.append(trial)
+                least = math.inf if trials.best is None else trials.best.error
                 better = trial.error < least and trial.error <= (1.0 - limits.progress) * least
                 count, idle = count + 1, 0 if better else idle + 1
                 if better:
-                    found.best = trial
-                if count >= limits.most or idle == limits.patience or _is_enough(found, limits):
-                    return found
-    return found
+                    trials.best = trial
+                if count >= limits.most or idle == limits.patience or _is_enough(trials, limits):
+                    return trials
+    return trials
 
 
-def _is_enough(found: Trials[Candidate, Evidence], limits: Limits) -> bool:
-    return found.best is not None and found.best.error <= limits.enough
+def _is_enough(trials: Trials[Candidate, Evidence], limits: Limits) -> bool:
+    return trials.best is not None and trials.best.error <= limits.enough
 
 
 def _judge_batch(

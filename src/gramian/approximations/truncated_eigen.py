@@ -65,11 +65,11 @@ class TruncatedEigenBuilder(Builder):
             return np.asarray(image, np.float64)
 
         n = points.shape[0]
-        found = leading_eigenpairs(product, n, min(self.rank, n), self.tol, self.max_iter, settings.rng)
-        keep = found.values > rank_cutoff(settings.dtype) * found.values.max(initial=0.0)
-        vectors = found.vectors[:, keep] / np.sqrt(found.values[keep])
-        root = Basis.of_columns(points, vectors, settings.kernel, settings.dtype, found.values[keep])
-        notes = {"largest residual": found.residual, "passes over K": found.passes}
+        pairs = leading_eigenpairs(product, n, min(self.rank, n), self.tol, self.max_iter, settings.rng)
+        keep = pairs.values > rank_cutoff(settings.dtype) * pairs.values.max(initial=0.0)
+        vectors = pairs.vectors[:, keep] / np.sqrt(pairs.values[keep])
+        root = Basis.of_columns(points, vectors, settings.kernel, settings.dtype, pairs.values[keep])
+        notes = {"largest residual": pairs.residual, "passes over K": pairs.passes}
         return FeatureMap.lone(root, partition, settings.kernel, notes)
 
     def build(self, source: RowSource, settings: BuildSettings) -> FeatureMap:

@@ -63,11 +63,11 @@ class Targets(ABC):
 
     def part(self, numbers: IntArray | None) -> Self:
         """Return the targets of these rows (None: all), read into memory, with no shift of their own."""
-        found = copy(self)
-        found.values = self.values[slice(0, self.shape[0]) if numbers is None else numbers]
-        found.shape = (len(found.values), self.shape[1])
-        found.shift = 0.0
-        return found
+        part = copy(self)
+        part.values = self.values[slice(0, self.shape[0]) if numbers is None else numbers]
+        part.shape = (len(part.values), self.shape[1])
+        part.shift = 0.0
+        return part
 
     def encoder(self) -> Callable[[Array], Float64Array]:
         """Return a function from values of any rows to their numbers, which can be sent elsewhere."""
@@ -166,11 +166,11 @@ class NumberTargets(Targets):
 
     def taken(self, numbers: IntArray) -> Self:
         """Return the targets of these rows, read as they are asked for, with no shift of their own."""
-        found = copy(self)
-        found.rows = numbers if self.rows is None else self.rows[numbers]
-        found.shape = (len(numbers), self.shape[1])
-        found.shift = 0.0
-        return found
+        taken = copy(self)
+        taken.rows = numbers if self.rows is None else self.rows[numbers]
+        taken.shape = (len(numbers), self.shape[1])
+        taken.shift = 0.0
+        return taken
 
     def part(self, numbers: IntArray | None) -> Self:
         """Return the targets of these rows (None: all), in memory if these are not taken from others."""
@@ -249,17 +249,17 @@ class ClassTargets(Targets):
 
     def weights(self, class_weight: object, sample_weight: ArrayLike | None) -> Array | None:
         """Return row weights: the sample's times the class's; None where both are None."""
-        found = checked_weights(sample_weight, self.shape[0])
+        weights = checked_weights(sample_weight, self.shape[0])
         if class_weight is not None:
-            per_class = self._per_class(class_weight, found)
-            found = np.concatenate(list(self._over_rows(partial(_row_weights, per_class), found)))
-            refuse_heavy("sample_weight times class_weight", found)
-            if not (self._named or found.any()):
+            per_class = self._per_class(class_weight, weights)
+            weights = np.concatenate(list(self._over_rows(partial(_row_weights, per_class), weights)))
+            refuse_heavy("sample_weight times class_weight", weights)
+            if not (self._named or weights.any()):
                 raise InputError(
                     "sample_weight times class_weight is 0 for all rows; give a class that has rows of "
                     "weight above 0 a positive weight."
                 )
-        return found
+        return weights
 
     def mass(self, weights: Array | None) -> Array:
         """Return the sum of the weights of each class."""

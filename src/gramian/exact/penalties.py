@@ -161,7 +161,7 @@ class IterativeTrials(_PenaltyProblem):
             late = time.perf_counter() >= self.deadline
             return late
 
-        found = conjugate_gradient(
+        solution = conjugate_gradient(
             self._multiply,
             self._right,
             precondition=self._precondition,
@@ -172,7 +172,7 @@ class IterativeTrials(_PenaltyProblem):
             progress=ended,
         )
         self.cut = self.cut or late
-        coefficients, offset = without_ones(found.value)
+        coefficients, offset = without_ones(solution.value)
         as_given = np.empty_like(coefficients)
         as_given[self._order] = coefficients
         self.solved = as_given, self.mean + offset

@@ -160,13 +160,13 @@ def _sample(rows: LabelledRows[Any], memory_budget: int, most: int, rng: np.rand
     return rng.choice(counted, min(count, len(counted)), replace=False)
 
 
-def with_metric(evidence: FitFacts, found: Input, names: Sequence[str] | None = None) -> FitFacts:
+def with_metric(evidence: FitFacts, input_: Input, names: Sequence[str] | None = None) -> FitFacts:
     """Return what a model states, with facts and tables about the metric of its input if it has one.
 
     The facts are its form, the errors before and after, and the features that count most; the tables its
     rounds, and the shares and lengthscales of these features.
     """
-    metric, rounds, grids = found.metric, found.rounds, list[Grid]()
+    metric, rounds, grids = input_.metric, input_.rounds, list[Grid]()
     if metric is None:
         return evidence
     form = "diagonal" if metric.matrix is None else "full"

@@ -131,8 +131,8 @@ def outer_product(
         return np.einsum("if,if->f", tile, tile) if form == "diagonal" else tile.T @ tile
 
     total, counted = np.zeros(d if form == "diagonal" else (d, d)), 0.0
-    with tiles(part) as found:
-        for own, mass in filter(None, found):
+    with tiles(part) as sums:
+        for own, mass in filter(None, sums):
             total += own
             counted += mass
     return total if deadline == math.inf else total / counted
@@ -150,8 +150,8 @@ def _leading(tiles: Tiles, d: int, rank: int) -> Float64Array:
             return seen.T @ seen if last else tile.T @ seen
 
         total = np.zeros((width, width) if last else (d, width))
-        with tiles(part) as found:
-            for own, _ in filter(None, found):
+        with tiles(part) as sums:
+            for own, _ in filter(None, sums):
                 total += own
         if not last:
             V = np.linalg.qr(total)[0]

@@ -150,10 +150,10 @@ def choose_kernel(
 
     def judged(some: Sample, candidate: KernelCandidate) -> tuple[float, KernelCandidate]:
         nonlocal least
-        error, found = _judge(some, candidate, intercept, deadline)
+        error, fitted = _judge(some, candidate, intercept, deadline)
         least = min(least, error)
         done(1, f"best error {least:.3g} of the variance")
-        return error, found
+        return error, fitted
 
     few = replace(sample, fitted=slice(0, min(FIRST_ROWS, sample.fitted.stop)))
     done = phases(f"kernels on {few.fitted.stop:,} rows", len(starts), unit="kernels")
@@ -167,9 +167,9 @@ def choose_kernel(
     most = max(FIRST_ROWS, min(MORE_ROWS, math.isqrt(PAIRS // d)))
     more = replace(sample, fitted=slice(0, min(most, sample.fitted.stop)))
     done = phases(f"kernels on {more.fitted.stop:,} rows", len(goes_on), unit="kernels")
-    found = search(more, [goes_on], judged, Limits(deadline=deadline, at_least=1))
-    trials = (*first.made, *found.made)
-    top = found.best or first.best
+    second = search(more, [goes_on], judged, Limits(deadline=deadline, at_least=1))
+    trials = (*first.made, *second.made)
+    top = second.best or first.best
     # Where no kernel can be fitted at all, the first one as it began is as good as any.
     chosen = top.evidence if top is not None else starts[0]
     n_fitted = more.fitted.stop
@@ -225,18 +225,18 @@ def _with(family: Kernel, lengthscale: float) -> Kernel:
 
 
 def _best_of_families(
-    found: Trials[KernelCandidate, KernelCandidate],
+    trials: Trials[KernelCandidate, KernelCandidate],
 ) -> list[Trial[KernelCandidate, KernelCandidate]]:
     """Return for each family its better trial, by their errors."""
     best: dict[type[Kernel], Trial[KernelCandidate, KernelCandidate]] = {}
-    for trial in found.ranked:
+    for trial in trials.ranked:
         best.setdefault(type(trial.evidence.kernel), trial)
     return list(best.values())
 
 
 def _fit(sample: Sample, candidate: KernelCandidate, intercept: bool, deadline: float) -> KernelCandidate:
     X = _in_units(sample.X[sample.fitted], candidate)
-    found = refine_kernel(
+    refined = refine_kernel(
         candidate.kernel,
         X,
         sample.Y[sample.fitted],
@@ -248,7 +248,7 @@ def _fit(sample: Sample, candidate: KernelCandidate, intercept: bool, deadline: 
         enough=ENOUGH * sample.Y.shape[1],
         deadline=deadline,
     )
-    return replace(candidate, kernel=found.kernel, alpha=found.alpha)
+    return replace(candidate, kernel=refined.kernel, alpha=refined.alpha)
 
 
 def _in_units(X: Float64Array, candidate: KernelCandidate) -> Float64Array:
@@ -263,24 +263,24 @@ def _judge(
         # A candidate that is ill-conditioned is judged by its error like any other.
         warnings.simplefilter("ignore", NumericalWarning)
         try:
-            found = _fit(sample, candidate, intercept, deadline)
-            return _error(sample, found, intercept), found
+            fitted = _fit(sample, candidate, intercept, deadline)
+            return _error(sample, fitted, intercept), fitted
         except NumericalError:
             return math.inf, candidate
 
 
-def _error(sample: Sample, found: KernelCandidate, intercept: bool) -> float:
-    X, new = _in_units(sample.X[sample.fitted], found), _in_units(sample.X[sample.held_out], found)
+def _error(sample: Sample, candidate: KernelCandidate, intercept: bool) -> float:
+    X, new = _in_units(sample.X[sample.fitted], candidate), _in_units(sample.X[sample.held_out], candidate)
     w, v = sample.weights[sample.fitted], sample.weights[sample.held_out]
     Y, wanted = sample.Y[sample.fitted], sample.Y[sample.held_out]
     with blas_for(len(X)):
-        system = np.asarray(found.kernel(X, dtype=np.float64, n_jobs=1), np.float64)
-        system.flat[:: len(X) + 1] += found.alpha / w
+        system = np.asarray(candidate.kernel(X, dtype=np.float64, n_jobs=1), np.float64)
+        system.flat[:: len(X) + 1] += candidate.alpha / w
         lower, _ = cholesky_lower(system, "the kernel matrix K + alpha·I")
         mean = np.zeros(Y.shape[1])
         if intercept:
             ones = la.cho_solve((lower, True), np.ones(len(X)))
             mean = ones @ Y / ones.sum()
         coefficients = la.cho_solve((lower, True), Y - mean)
-        values = np.asarray(found.kernel(new, X, dtype=np.float64, n_jobs=1)) @ coefficients + mean
+        values = np.asarray(candidate.kernel(new, X, dtype=np.float64, n_jobs=1)) @ coefficients + mean
     return float(v @ np.square(wanted - values).mean(axis=1) / v.sum())
