@@ -169,15 +169,15 @@ def plan(
         settings, tables = check_settings(settings, train_file)
         rows = rows_to_train(train_file, target, settings, as_table=tables)
         y = all_targets(rows)
-        found, reason = find_task(y, settings.task)
+        task, reason = find_task(y, settings.task)
         what = "columns" if tables else "features"
-        say(f"{rows.shape[0]:,} rows × {rows.shape[1]:,} {what}, {found} ({reason})")
-        y = prepared_target(y, found)
+        say(f"{rows.shape[0]:,} rows × {rows.shape[1]:,} {what}, {task} ({reason})")
+        y = prepared_target(y, task)
         if tables:
-            facts, made = table_training.plan(rows, y, found, settings)
+            facts, made = table_training.plan(rows, y, task, settings)
             print_facts(facts)
         else:
-            gamma, alpha, made = training.plan(rows, y, found, settings)
+            gamma, alpha, made = training.plan(rows, y, task, settings)
             gammas = "" if gamma is None else f"gamma {number(gamma)}, "
             usual = f"{settings.kernel}, {gammas}alpha {number(alpha)}"
             say(f"{usual} (fit searches for those that are not given)")

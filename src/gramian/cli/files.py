@@ -153,13 +153,13 @@ def training_rows(
             f"{target!r} is named by --target and by --drop, --groups, --time or --weight. Name it once."
         )
     rows = open_table(path, choice) if as_table else open_numbers(path, choice)
-    found = rows.target
-    if found is None:
+    y = rows.target
+    if y is None:
         columns = rows.storage.feature_names
         names = f" (one of its columns: {listed(columns)})" if columns else ""
         raise InputError(f"{path} contains no target to learn. Pass --target NAME{names}.")
-    if found.ndim != 1:
-        raise InputError(f"{path}: the target has shape {found.shape}. Store one number a row, shape (n,).")
+    if y.ndim != 1:
+        raise InputError(f"{path}: the target has shape {y.shape}. Store one number a row, shape (n,).")
     return _print_findings(path, rows)
 
 
@@ -182,9 +182,9 @@ def read_fit_arguments(path: Path, settings: TrainingOptions) -> dict[str, Array
     table = open_table(path, cells.applied(FileOptions(columns=tuple(dict.fromkeys(named.values())))))
     n = table.shape[0]
     columns = table.rows(slice(0, n))
-    found = {parameter: labels(columns.column(name)) for parameter, name in named.items()}
-    weights = checked_weights(found.get("sample_weight"), n)
-    return found if weights is None else found | {"sample_weight": weights}
+    per_row = {parameter: labels(columns.column(name)) for parameter, name in named.items()}
+    weights = checked_weights(per_row.get("sample_weight"), n)
+    return per_row if weights is None else per_row | {"sample_weight": weights}
 
 
 def kept_columns(path: Path, keep: Collection[str], cells: CellOptions, out: Path) -> StoredSource | None:
@@ -208,9 +208,9 @@ def _print_findings(path: Path, rows: StoredSource) -> StoredSource:
 
 def all_targets(rows: StoredSource) -> Array:
     """Return the targets of all rows."""
-    found = rows.target
-    assert found is not None, "training_rows refuses rows without a target"
-    return found[slice(0, len(found))]
+    y = rows.target
+    assert y is not None, "training_rows refuses rows without a target"
+    return y[slice(0, len(y))]
 
 
 def rows_for(

@@ -81,9 +81,9 @@ def train(
     ``time.perf_counter``; if it leaves no time for the second fit, the first model is the result.
     """
     timing, table = TimeEstimate(deadline), as_table(rows)
-    found = all_targets(rows)
-    task, reason = find_task(found, settings.task)
-    y = prepared_target(found, task)
+    target = all_targets(rows)
+    task, reason = find_task(target, settings.task)
+    y = prepared_target(target, task)
     model = estimator(task, settings)
     weights = per_row.get("sample_weight")
     holdout = HoldOut.of(table, per_row.get("groups"), per_row.get("time"))
@@ -136,8 +136,8 @@ def choice(model: TabularRegressor | TabularClassifier) -> dict[str, Any]:
 
     As parameters of the estimator; empty if there was no time to compare.
     """
-    found = model.search_
-    kept = next((trial for trial in found.trials if trial.kept), None)
+    result = model.search_
+    kept = next((trial for trial in result.trials if trial.kept), None)
     if kept is None:
         return {}
     chosen: dict[str, Any] = {
@@ -145,16 +145,16 @@ def choice(model: TabularRegressor | TabularClassifier) -> dict[str, Any]:
         "metric": kept.metric,
         "scaling": kept.setting.scaling,
     }
-    if found.other is not None:
+    if result.other is not None:
         # The model is a mean of two, and each has learned its own metric.
-        chosen |= {"kernel": (kept.setting.kernel, found.other.point.kernel), "metric": model.metric}
+        chosen |= {"kernel": (kept.setting.kernel, result.other.point.kernel), "metric": model.metric}
     return chosen | ({"target": kept.setting.target} if isinstance(model, TabularRegressor) else {})
 
 
 def search_text(model: TabularRegressor | TabularClassifier) -> str:
     """Return the size of a fitted model's search as text."""
-    found = model.search_
-    return f"{found.n_judged:,} models on up to {found.n_rows:,} rows, {found.seconds:.1f} s"
+    result = model.search_
+    return f"{result.n_judged:,} models on up to {result.n_rows:,} rows, {result.seconds:.1f} s"
 
 
 def unused_columns(columns: TableColumns) -> tuple[str, ...]:
@@ -184,11 +184,11 @@ def columns_facts(columns: TableColumns) -> list[tuple[str, str]]:
 
 
 def _facts(model: TabularRegressor | TabularClassifier, searched: str) -> list[tuple[str, str]]:
-    found, setting = model.search_, model.search_.setting
-    form = next((trial.metric for trial in found.trials if trial.kept), None) or "no"
+    result, setting = model.search_, model.search_.setting
+    form = next((trial.metric for trial in result.trials if trial.kept), None) or "no"
     parts = [f"{setting.kernel} kernel with {form} metric"]
-    if found.other is not None:
-        parts.append(f"averaged with {found.other.point.kernel} kernel")
+    if result.other is not None:
+        parts.append(f"averaged with {result.other.point.kernel} kernel")
     parts.append(f"{setting.scaling} scaling")
     if isinstance(model, TabularRegressor):
         parts.append(f"target {'as it is' if setting.target == 'none' else f'by {setting.target}'}")
@@ -227,7 +227,7 @@ def plan(
         f"{size:,}"
         for size in round_sizes(n, parse_bytes(settings.memory) // SEARCH_MEMORY, EFFORTS[DEFAULT])
     )
-    found = [
+    facts = [
         *columns_facts(columns),
         ("search", f"rounds of {sizes} rows, scored on {n_held_out(n):,} held-out rows"),
     ]
@@ -239,5 +239,5 @@ def plan(
     options += factory.approximations
     for approximation in options[:-1]:
         with suppress(BudgetError):
-            return found, plan_ridge(factory.setup(approximation), source, targets.shape[1])
-    return found, plan_ridge(factory.setup(options[-1]), source, targets.shape[1])
+            return facts, plan_ridge(factory.setup(approximation), source, targets.shape[1])
+    return facts, plan_ridge(factory.setup(options[-1]), source, targets.shape[1])

@@ -54,9 +54,9 @@ def train(rows: StoredSource, settings: TrainingOptions, weights: Array | None, 
     Mean, deviation and parameters come from the rows that are not held out, so that nothing has seen the rows
     of the score.
     """
-    found = all_targets(rows)
-    task, reason = find_task(found, settings.task)
-    y, weights = prepared_target(found, task), relative_weights(weights)
+    target = all_targets(rows)
+    task, reason = find_task(target, settings.task)
+    y, weights = prepared_target(target, task), relative_weights(weights)
     used = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)
     held = used[:0]
     if settings.holdout > 0:
@@ -104,13 +104,13 @@ def _parameter(model: KernelRidge | KernelRidgeClassifier, name: str) -> float |
 
 def _scaler(seen: Moments, names: tuple[str, ...] | None) -> StandardScaler:
     """Return scikit-learn's scaler with moments that were computed outside it."""
-    found = StandardScaler(with_mean=not seen.sparse)
-    found.mean_, found.scale_ = seen.mean, Scaler.of(seen).scale
-    found.var_, found.n_samples_seen_ = seen.squares / seen.mass, int(seen.mass)
-    found.n_features_in_ = len(seen.mean)
+    scaler = StandardScaler(with_mean=not seen.sparse)
+    scaler.mean_, scaler.scale_ = seen.mean, Scaler.of(seen).scale
+    scaler.var_, scaler.n_samples_seen_ = seen.squares / seen.mass, int(seen.mass)
+    scaler.n_features_in_ = len(seen.mean)
     if names is not None:
-        found.feature_names_in_ = np.asarray(names, object)
-    return found
+        scaler.feature_names_in_ = np.asarray(names, object)
+    return scaler
 
 
 def usual_gamma(kernel: str, X: RowSource, rng: np.random.Generator) -> float | None:

@@ -109,9 +109,9 @@ class TaskParts(Partitioned):
         todo, lost = list(zip(*columns)), 0
         while todo:
             try:
-                for found in self.cluster.results([call(there, *([v] for v in values)) for values in todo]):
+                for result in self.cluster.results([call(there, *([v] for v in values)) for values in todo]):
                     todo = todo[1:]
-                    yield found
+                    yield result
             except LostDataError as error:
                 lost = once_more(lost, error)
                 there = self.cluster.sent(work)
@@ -282,8 +282,8 @@ class ScatteredRows(Partitioned):
 
     def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
         """Yield ``work(part, *values beside it)`` in the order of the parts."""
-        for _, found in self._each(work, beside, 0):
-            yield found
+        for _, result in self._each(work, beside, 0):
+            yield result
 
     def rounds(
         self,
@@ -322,11 +322,11 @@ class ScatteredRows(Partitioned):
                 return
             where, future = pending[0]
             try:
-                found = self.cluster.waited(future)
+                result = self.cluster.waited(future)
             except LostDataError as error:
                 lost = once_more(lost, error)
                 there = self.cluster.sent(work)
                 pending = deque((w, send(w)) for w, _ in pending)
                 continue
             pending.popleft()
-            yield where.stop - where.start, found
+            yield where.stop - where.start, result

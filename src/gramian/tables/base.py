@@ -204,7 +204,7 @@ class TabularModel(TableServer, KernelEstimator):
         if n_held and n >= FEWEST:
             show = shown_bar(self.verbose, total=len(settings), unit="settings", desc="search")
             with show as bar, self._compiling(fit.rows.shape[0], self.time_limit):
-                found = search_settings(
+                result = search_settings(
                     rows.at,
                     settings,
                     sorted(sizes),
@@ -215,17 +215,17 @@ class TabularModel(TableServer, KernelEstimator):
                     bar=bar,
                 )
         else:
-            found = TableSearchResult(settings[0], None, (), 0, 0, 0.0, True)
-        found, setting = replace(found, finished=found.finished and rows.whole), found.setting
+            result = TableSearchResult(settings[0], None, (), 0, 0, 0.0, True)
+        result, setting = replace(result, finished=result.finished and rows.whole), result.setting
         form = rows.forms[setting.levels]
         self.columns_, self.scaling_ = form.columns, rows.scalings[setting.scaling, setting.levels]
-        self.metric_importances_ = column_shares(self.columns_, rows.sensitivities(found, deadline))
+        self.metric_importances_ = column_shares(self.columns_, rows.sensitivities(result, deadline))
         best, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
-            for judged in (found.best, found.other)
+            for judged in (result.best, result.other)
         )
-        self.search_ = replace(found, best=best, other=other)  # nothing that grows with the rows
-        return found, replace(fit, rows=form)
+        self.search_ = replace(result, best=best, other=other)  # nothing that grows with the rows
+        return result, replace(fit, rows=form)
 
     @property
     def _effort(self) -> TableEffort:
@@ -256,7 +256,7 @@ class TabularModel(TableServer, KernelEstimator):
         return np.concatenate([held, sample[~np.isin(sample, held)]]), len(held)
 
     def _fit_last(
-        self, fit: FitRows, found: TableSearchResult, loss: Callable[[Float64Array, IntArray], float]
+        self, fit: FitRows, result: TableSearchResult, loss: Callable[[Float64Array, IntArray], float]
     ) -> LastFit:
         """Fit the model of all rows; warn if the time was too short for all that were given.
 
@@ -264,7 +264,7 @@ class TabularModel(TableServer, KernelEstimator):
         """
         memory = parse_bytes(self.memory_budget)
         source = in_memory(map_rows(fit.rows, self.scaling_), memory)
-        near = [judged.point for judged in (found.best, found.other) if judged is not None]
+        near = [judged.point for judged in (result.best, result.other) if judged is not None]
         near = near[: 2 if self._effort.mean else 1] or [usual_point(self._kernels()[0], source.shape[1])]
         n, seed = source.shape[0], seed_for_sklearn(fit.rng)
         labelled = LabelledRows(source, fit.targets, fit.weights)
@@ -292,9 +292,9 @@ class TabularModel(TableServer, KernelEstimator):
                 AccuracyWarning,
                 stacklevel=user_level(),
             )
-        elif last.short or read or found.best is None or not found.finished:
-            what = "no setting was" if found.best is None else f"{found.n_judged} settings were"
-            work = "search" if not found.finished or found.best is None else "fit"
+        elif last.short or read or result.best is None or not result.finished:
+            what = "no setting was" if result.best is None else f"{result.n_judged} settings were"
+            work = "search" if not result.finished or result.best is None else "fit"
             size = (last.short or "then the model was fitted") + read
             warnings.warn(
                 f"time_limit={self.time_limit or 0.0:.3g} s was too short for the whole {work}: {what} "
@@ -308,9 +308,9 @@ class TabularModel(TableServer, KernelEstimator):
         """Set the importances by permuting columns in the held-out rows."""
         shares, limit, asked = self.metric_importances_, self.time_limit, self._effort.asked
         rng, deadline = fit.rng.spawn(1)[0], fit.deadline
-        found = permutation_importances(model, self.columns_, shares, rng, limit, deadline, asked)
-        self.feature_importances_, self.feature_importances_std_ = found.shares, found.errors
-        self.importances_reason_ = found.reason
+        importances = permutation_importances(model, self.columns_, shares, rng, limit, deadline, asked)
+        self.feature_importances_, self.feature_importances_std_ = importances.shares, importances.errors
+        self.importances_reason_ = importances.reason
 
     # ---- parameters -------------------------------------------------------------------------------------
 
@@ -335,8 +335,8 @@ class TabularModel(TableServer, KernelEstimator):
     def metric_(self) -> Metric:
         """The metric on the encoded, scaled columns (``columns_.feature_names``)."""
         check_is_fitted(self, "model_")
-        found: Metric = self.model_.metric_
-        return found
+        metric: Metric = self.model_.metric_
+        return metric
 
     @property
     def plan_(self) -> Plan:

@@ -78,13 +78,13 @@ class EncodedRows:
 
     def take(self, indices: IntArray) -> FloatArray:
         """Return the rows with these numbers, in this order, as a new array."""
-        found = np.asarray(indices)
-        if found.dtype == bool:
-            found = np.flatnonzero(found)
+        array = np.asarray(indices)
+        if array.dtype == bool:
+            array = np.flatnonzero(array)
         n = self.shape[0]
-        if len(found) and not (-n <= found.min() and found.max() < n):
-            raise IndexError(f"The table has {n} rows; rows {found.min()} to {found.max()} were asked for.")
-        return self._encoded(np.where(found < 0, found + n, found).astype(np.intp), len(found))
+        if len(array) and not (-n <= array.min() and array.max() < n):
+            raise IndexError(f"The table has {n} rows; rows {array.min()} to {array.max()} were asked for.")
+        return self._encoded(np.where(array < 0, array + n, array).astype(np.intp), len(array))
 
     def _encoded(self, where: slice | IntArray, n: int) -> FloatArray:
         out = np.zeros((n, self.shape[1]), self.dtype)

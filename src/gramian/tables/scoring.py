@@ -169,15 +169,15 @@ class MappedTarget:
             guess = mapped - residuals
             if transform is None:
                 return guess
-            found = transform.expected(guess)
+            expected = transform.expected(guess)
             if smears and np.isfinite(guess).all():
                 for j, output in enumerate(transform.outputs):
                     if output.how != NONE:
                         z = guess[:, j]
                         at = np.linspace(z.min(), z.max(), JUDGED_KNOTS)
                         rise = smearing(output.expected, at, z, residuals[:, j], w)
-                        found[:, j] += np.interp(z, at, rise)
-            return found
+                        expected[:, j] += np.interp(z, at, rise)
+            return expected
 
         if score is not None:
 

@@ -239,8 +239,8 @@ class SettingProgress:
         point, metric = self.point, self.point.metric
         plain = self.plain is not None and metric == self.plain.metric
         form = None if plain else "diagonal" if metric.matrix is None else "full"
-        found = point.bandwidth, point.alpha, form, self.n_fits, kept
-        return SettingResult(self.setting, self.n_rows, self.error, *found)
+        best = point.bandwidth, point.alpha, form, self.n_fits, kept
+        return SettingResult(self.setting, self.n_rows, self.error, *best)
 
 
 def _others(ranked: list[SettingProgress]) -> list[SettingProgress]:
@@ -287,16 +287,16 @@ class Descent:
         threads = min(self.engine.n_threads, self.memory_bytes // max(1, most))
         side_by_side = Engine(max(1, threads))
 
-        def candidates(found: TaskTrials) -> Iterator[list[Task]]:
+        def candidates(trials: TaskTrials) -> Iterator[list[Task]]:
             yield self._tasks([(each, grid) for each in self.settings for grid in self._starts(each)])
-            self._take(found)
+            self._take(trials)
             errors = [self._error(each) for each in self.settings]
             bound = FIRST_GAP * min(errors)
             moving = [
                 each for each, error in zip(self.settings, errors) if error <= bound and math.isfinite(error)
             ]
             yield self._tasks(_neighbours(moving))
-            self._take(found)
+            self._take(trials)
             moving = [each for each in moving if self._forms_of(each)]
             learned = zip(moving, side_by_side.map(self._metrics, moving))
             factors = (1.0, *NEAR_BANDWIDTHS) if self.fresh else (1.0,)
@@ -309,14 +309,14 @@ class Descent:
                 for M in metrics
                 for f in factors
             )
-            gained = self._take(found)
+            gained = self._take(trials)
             yield self._tasks(_neighbours([each for each in moving if each.setting in gained]))
 
-        found = search(
+        trials = search(
             self.problems, candidates, self._judge, Limits(deadline=self.deadline), engine=side_by_side
         )
-        self._take(found)
-        return not (found.out_of_time or self.cut)
+        self._take(trials)
+        return not (trials.out_of_time or self.cut)
 
     def _judge(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, BetterFit]:
         progress, grids = task
@@ -331,10 +331,10 @@ class Descent:
         # Coefficients fill memory: drop those of a fit that is not the best.
         return best.error, (len(fits), best if best.error < self._error(progress) else None)
 
-    def _take(self, found: TaskTrials) -> set[Setting]:
+    def _take(self, trials: TaskTrials) -> set[Setting]:
         """Record the trials with their settings; return the settings that have a new best."""
         gained = set()
-        for trial in found.drain():
+        for trial in trials.drain():
             progress, (count, fit) = trial.candidate[0], trial.evidence
             progress.n_fits += count
             if fit is None or fit.error >= self._error(progress):
@@ -367,12 +367,12 @@ class Descent:
         M = problem.outer_product(progress.best, "full" if "full" in forms else "diagonal", self.deadline)
         if not np.isfinite(M).all() or not M.any():
             return []  # a constant fit has no gradients to learn from
-        found = []
+        metrics = []
         for form in forms:
             own = M if form == "full" or M.ndim == 1 else np.diagonal(M).copy()
             covariance = problem.covariance if form == "full" else problem.rows.var(axis=0)
-            found += [metric_of(own, power, covariance) for power in METRIC_POWERS]
-        return found
+            metrics += [metric_of(own, power, covariance) for power in METRIC_POWERS]
+        return metrics
 
     def _forms_of(self, progress: SettingProgress) -> tuple[str, ...]:
         """Return the forms of metrics to try; a Laplacian works column by column and takes no full matrix."""

@@ -33,6 +33,6 @@ class HDF5Storage(ArrayStorage):
 
 
 def _datasets(file: Any, h5py: Any) -> list[str]:
-    found: list[str] = []
-    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
-    return found
+    names: list[str] = []
+    file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    return names

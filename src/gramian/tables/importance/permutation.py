@@ -68,7 +68,7 @@ class HeldOutModel:
         means = np.asarray(means if parts else trees)
         answers = [self.answer(mean, None if trees is None else trees[j]) for j, mean in enumerate(means)]
         before, after = answers[0], iter(answers[1:])
-        found = []
+        gains = []
         for some in changes:
             own = [next(after) for _ in some]
 
@@ -76,8 +76,8 @@ class HeldOutModel:
                 losses = [self.loss(each[places], numbers[places]) for each in (before, *own)]
                 return float(np.mean(losses[1:]) - losses[0])
 
-            found.append(Gain.of(len(numbers), rise))
-        return found
+            gains.append(Gain.of(len(numbers), rise))
+        return gains
 
 
 def permutation_importances(
@@ -129,8 +129,8 @@ def permutation_importances(
     gains = model.gains(first, [_changes(own, count, repeats, rng) for own in changed])
     again = sorted(range(len(groups)), key=lambda j: -gains[j].error)[:n_again]
     if again:
-        found = model.gains(rows, [_changes(changed[j], len(rows), 1, rng) for j in again])
-        for j, gain in zip(again, found, strict=True):
+        finer = model.gains(rows, [_changes(changed[j], len(rows), 1, rng) for j in again])
+        for j, gain in zip(again, finer, strict=True):
             gains[j] = gain
     shares, errors = np.zeros(len(metric_shares)), np.zeros(len(metric_shares))
     for group, gain in zip(groups, gains, strict=True):
@@ -145,10 +145,10 @@ def permutation_importances(
 
 def column_places(columns: TableColumns) -> list[IntArray]:
     """Return the places of each column's encoded numbers, none of an unused column."""
-    found: dict[str, list[int]] = {column.name: [] for column in columns.columns}
+    places: dict[str, list[int]] = {column.name: [] for column in columns.columns}
     for feature in columns.features:
-        found[feature.column] += range(columns.width)[feature.places]
-    return [np.array(found[column.name], np.intp) for column in columns.columns]
+        places[feature.column] += range(columns.width)[feature.places]
+    return [np.array(places[column.name], np.intp) for column in columns.columns]
 
 
 def column_shares(columns: TableColumns, sensitivities: Iterable[float] | Array) -> Float64Array:
@@ -160,9 +160,9 @@ def column_shares(columns: TableColumns, sensitivities: Iterable[float] | Array)
 
 def _changes(places: IntArray, count: int, repeats: int, rng: np.random.Generator) -> list[Change]:
     """Return changes by which each row takes the places of another: one cycle in random order."""
-    found = []
+    changes = []
     for _ in range(repeats):
         shuffled, order = rng.permutation(count), np.empty(count, np.intp)
         order[shuffled] = np.roll(shuffled, 1)
-        found.append(Change(places, order))
-    return found
+        changes.append(Change(places, order))
+    return changes

@@ -138,10 +138,10 @@ def with_boosting(
             expected = (time.perf_counter() - grows) / done * (len(folds) + 1) * rounds
             return grows + expected > began + TIME_SHARE * (deadline - began)
 
-        found = _grow_rounds(learners, folds, rounds, late)
-        if found is None:
+        curve = _grow_rounds(learners, folds, rounds, late)
+        if curve is None:
             return None
-        best = int(found.argmin()) + 1
+        best = int(curve.argmin()) + 1
         values: Float64Array | None = None
         models = [each.boosted(best) for each in learners]
         for model, fold in zip(models, folds, strict=True):
@@ -161,14 +161,14 @@ def bin_edges(rows: Array) -> dict[int, Float64Array]:
     scikit-learn would look for them in every fold and every time that trees are added, which with weights
     takes three times as long as the trees do.
     """
-    found = {}
+    edges = {}
     for column in range(rows.shape[1]):
         values = np.asarray(rows[:, column], np.float64)
         if len(np.unique(values)) > BINS:
-            found[column] = np.unique(
+            edges[column] = np.unique(
                 np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1], method="midpoint")
             )
-    return found
+    return edges
 
 
 def _grow_rounds(
@@ -241,10 +241,10 @@ class _Task:
 
     def take(self, numbers: IntArray) -> Array:
         """Return encoded and scaled rows by their numbers, columns of many values as their bins' numbers."""
-        found = np.array(self.rows.source.take(numbers), np.float64)
+        rows = np.array(self.rows.source.take(numbers), np.float64)
         for column, edges in self.edges.items():
-            found[:, column] = np.searchsorted(edges, found[:, column])
-        return found
+            rows[:, column] = np.searchsorted(edges, rows[:, column])
+        return rows
 
     @property
     def joined_edges(self) -> dict[int, Float64Array]:
@@ -259,8 +259,8 @@ class _Task:
         weights = None if self.rows.weights is None else np.asarray(self.rows.weights[numbers], np.float64)
         features = [Feature("", CATEGORY, "", slice(each[0], each[-1] + 1)) for each in self.groups]
         wanted = np.eye(self.n_classes)[targets] if self.n_classes else targets
-        found = level_means(features, self.take, numbers, wanted, weights)
-        means = np.array([value for each in found for value in each.values])
+        level_numbers = level_means(features, self.take, numbers, wanted, weights)
+        means = np.array([value for each in level_numbers for value in each.values])
         X, pairs = join_groups(self.take(numbers), self.groups, means), tuple[LevelPairs, ...]()
         if setting.pairs:
             codes, sizes = group_codes(self.take(numbers), self.groups), tuple(map(len, self.groups))

@@ -132,14 +132,14 @@ class LastFit:
         weights = None if weights is None else weights[self.held]
         values = self.values.reshape(len(self.held), targets.shape[1])
         models = [each.model for each in self.members]
-        found, others = Calibration.of_labels(values, codes, weights), None
+        calibration, others = Calibration.of_labels(values, codes, weights), None
         parts = [each.logistic for each in self.members if each.logistic is not None]
         if len(parts) == len(models):
             logs = np.average([part.values for part in parts], axis=0, weights=self.weights)
             joint = Calibration.of_labels(values, codes, weights, logs)
-            alone = found.log_loss(values, codes, weights)
+            alone = calibration.log_loss(values, codes, weights)
             if joint.log_loss(values, codes, weights, logs) < (1.0 - LEAST_GAIN) * alone:
-                found, others = joint, logs
+                calibration, others = joint, logs
                 models = [part.with_ridge(model) for part, model in zip(parts, models, strict=True)]
         boosted, trees, contributions = None, self.boosted_values, None
         if trees is not None:
@@ -147,7 +147,7 @@ class LastFit:
             each = [
                 -logs[np.arange(len(codes)), codes]
                 for logs in (
-                    found.log_probabilities(values, others),
+                    calibration.log_probabilities(values, others),
                     log_probabilities(trees),
                     joint.log_probabilities(values, others, trees),
                 )
@@ -157,12 +157,12 @@ class LastFit:
             helps = gain.beyond_fit(weights, len(codes))
             contributions = Contributions(kernel, boosting, both, gain.error, helps, self.looks)
             if helps:
-                found = Calibration(0.0, boosting=1.0) if contributions.boosting_alone else joint
+                calibration = Calibration(0.0, boosting=1.0) if contributions.boosting_alone else joint
                 boosted = self.boosted
         trees = None if boosted is None else trees
-        chances = np.exp(found.log_probabilities(values, others, trees))
+        chances = np.exp(calibration.log_probabilities(values, others, trees))
         made = [ridge_estimator(each.setup, own) for each, own in zip(self.members, models, strict=True)]
-        mean = RidgeMean.of(made, self.weights, targets.classes, found, boosted)
+        mean = RidgeMean.of(made, self.weights, targets.classes, calibration, boosted)
         return mean, replace(self, contributions=contributions), chances
 
 
@@ -228,22 +228,22 @@ def last_fit(
             return replace(factory, resources=whole, phases=given.phases), rounds, values
 
         given.phases("metric and bandwidth")
-        found = whole.engine.map(learned, range(len(factories)))
-        errors = [min((r.error for r in each), default=math.inf) for _, each, _ in found]
+        refined = whole.engine.map(learned, range(len(factories)))
+        errors = [min((r.error for r in each), default=math.inf) for _, each, _ in refined]
         order = np.argsort(errors, kind="stable").tolist()
-        found = [found[j] for j in order if errors[j] <= NEAR * min(errors)] or [found[order[0]]]
-        small = [values for *_, values in found if values is not None]
-        if trees is not None and len(small) == len(found):
+        refined = [refined[j] for j in order if errors[j] <= NEAR * min(errors)] or [refined[order[0]]]
+        small = [values for *_, values in refined if values is not None]
+        if trees is not None and len(small) == len(refined):
             others = trees[1][held]
             if given.classifies:  # 2 P − 1, as ridge models have
                 others = 2.0 * probabilities(others)[:, 1 if others.shape[1] == 1 else 0 :] - 1.0
             looked = look(others, small, held, loss)
             looks = tuple((gain.loss, gain.error, helps) for gain, helps in looked)
-            found = [each for each, (*_, helps) in zip(found, looks, strict=True) if helps] or found[:1]
+            refined = [each for each, (*_, helps) in zip(refined, looks, strict=True) if helps] or refined[:1]
             if not any(helps for *_, helps in looks):
                 effort = replace(given.effort, exact=False, logistic=False)
-                found = [(replace(each, effort=effort), own, values) for each, own, values in found]
-        factories, rounds = [each for each, *_ in found], [own for _, own, _ in found]
+                refined = [(replace(each, effort=effort), own, values) for each, own, values in refined]
+        factories, rounds = [each for each, *_ in refined], [own for _, own, _ in refined]
     if not len(held) or timing.over or not all_in_time(factories, rest, timing):
         factories, rounds = factories[:1], rounds[:1]
 

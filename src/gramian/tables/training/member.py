@@ -97,15 +97,15 @@ def stream_model(
             nonlocal longest, least, best
             began = time.perf_counter()
             tried = stream.with_penalty(alpha)
-            found = factory.values(tried, held)
-            longest, error = max(longest, time.perf_counter() - began), loss(found, held)
+            answers = factory.values(tried, held)
+            longest, error = max(longest, time.perf_counter() - began), loss(answers, held)
             if best is None or error < least:
 
                 def answer(some: Array) -> Float64Array:
                     return tried.values(ArraySource(some), factory.resources.engine)
 
                 least, best = error, FoldsUnseen((held,), (answer,))
-            return error, found
+            return error, answers
 
         def more() -> bool:
             # Besides one more penalty, the last solve and the sums of the held-out rows need time.
@@ -179,20 +179,20 @@ def fit_exact(
             began = time.perf_counter()
             if isinstance(trials, IterativeTrials) and timing.limited:
                 trials.deadline, trials.cut = began + TRIAL_SHARE * timing.left, False
-            found = trials.values(alpha)
+            answers = trials.values(alpha)
             if isinstance(trials, IterativeTrials) and not factory.classifies and not trials.cut:
                 # The solver's residual must be too small to affect the held-out error.
                 wanted = rows.targets.part(held)[slice(0, len(held))]
                 size = float(np.linalg.norm(wanted - wanted.mean(axis=0)))
-                error = float(np.linalg.norm(found - wanted)) / size if size > 0 else 1.0
+                error = float(np.linalg.norm(answers - wanted)) / size if size > 0 else 1.0
                 finer = max(LEAST_TOL, TOL_OF_ERROR * error)
                 if finer < trials.tol:
                     tol = trials.tol = finer
-                    found = trials.values(alpha)
+                    answers = trials.values(alpha)
             longest = max(longest, time.perf_counter() - began)
             if trials.solved is not None:
                 solved[alpha] = trials.solved
-            return (loss(found, held) if np.isfinite(found).all() else np.inf), found
+            return (loss(answers, held) if np.isfinite(answers).all() else np.inf), answers
 
         def more() -> bool:
             if not timing.limited:

@@ -137,13 +137,13 @@ class ModelFactory:
         large, first = SIZES[not self.classifies :], SHRUNK_SIZES
         if not self.effort.compare:
             large, first = (), QUICK_SIZES
-        found = [of_sizes(sizes, n) for sizes in large]
+        options = [of_sizes(sizes, n) for sizes in large]
         names = ("root_rank", "rank", "n_blocks", "oversampling")
         builder: MultiResolutionBuilder | None = of_sizes(first, n).builder()
         while builder is not None and builder.n_levels > 1:
-            found.append(MultiResolution(**{name: getattr(builder, name) for name in names}))
+            options.append(MultiResolution(**{name: getattr(builder, name) for name in names}))
             builder = shrink(builder)
-        return [*found, of_sizes(LEAST_SIZES, n)]
+        return [*options, of_sizes(LEAST_SIZES, n)]
 
     def too_small(self) -> BudgetError:
         """Return the error of a budget that does not hold the smallest model, in the larger precision."""

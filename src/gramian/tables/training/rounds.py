@@ -129,10 +129,10 @@ def time_small_fit(factory: ModelFactory, rest: IntArray, timing: TimeEstimate) 
     for most in PACE_ROWS:
         rng = as_generator(factory.seed)
         drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
-        found = for_rounds(factory, drawn)
-        if found is None:
+        smaller = for_rounds(factory, drawn)
+        if smaller is None:
             return
-        small, approximation = found
+        small, approximation = smaller
         plan = small.plan(approximation, drawn) if most > PACE_ROWS[0] else None
         if plan is not None and timing.seconds(plan) > PACE_SHARE * timing.left:
             return

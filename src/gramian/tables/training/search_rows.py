@@ -128,9 +128,9 @@ class SearchRows:
             (rows.min(axis=0), rows.max(axis=0)),
         )
 
-    def sensitivities(self, found: TableSearchResult, deadline: float) -> Float64Array:
+    def sensitivities(self, search: TableSearchResult, deadline: float) -> Float64Array:
         """Return E (∂f/∂x_j)² var x_j of the best fit f for each encoded column; ones if there is none."""
-        if found.best is None:
-            return np.ones(self.scaled[found.setting.scaling, 0].shape[1])
-        problem = self.at(found.setting, found.n_rows)
-        return problem.outer_product(found.best, "diagonal", deadline) * problem.rows.var(axis=0)
+        if search.best is None:
+            return np.ones(self.scaled[search.setting.scaling, 0].shape[1])
+        problem = self.at(search.setting, search.n_rows)
+        return problem.outer_product(search.best, "diagonal", deadline) * problem.rows.var(axis=0)

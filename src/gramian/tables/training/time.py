@@ -109,9 +109,9 @@ def sizes_in_time(
         count = int(len(rest) * room / expected)
         if count >= LEAST_BLOCK_ROWS:
             some = factory.drawn(rest, count, as_generator(factory.seed))
-            found = _quicker(factory, some, QUICKER[-1], len(some))
-            if found is not None:
-                return factory, found, some
+            quicker = _quicker(factory, some, QUICKER[-1], len(some))
+            if quicker is not None:
+                return factory, quicker, some
     # The smallest sizes, and as many rows as the time allows.
     plan = factory.plan(smallest, rest, streamed=True)
     expected = math.inf if plan is None else timing.seconds(plan)
@@ -126,9 +126,9 @@ def _quicker(factory: ModelFactory, rest: IntArray, factor: float, n_rows: int) 
     root, rank, block = SHRUNK_SIZES
     blocks = max(2, n_rows // block)
     while blocks >= 2:
-        found = of_sizes((int(factor * root), int(factor * rank), max(1, n_rows // blocks)), n_rows)
-        if factory.plan(found, rest, streamed=True) is not None:
-            return found
+        smaller = of_sizes((int(factor * root), int(factor * rank), max(1, n_rows // blocks)), n_rows)
+        if factory.plan(smaller, rest, streamed=True) is not None:
+            return smaller
         blocks = int(FEWER * blocks)
     return None
 
