@@ -52,7 +52,7 @@ def learned_input(
     source = rows.source
     if setup.metric is None:
         # "auto" looks for a lengthscale for each feature.
-        quiet = own_bandwidth or setup.frozen or "kernel" in setup.asked
+        quiet = own_bandwidth or setup.frozen or "kernel" in setup.auto_names
         return scaled_input(setup.kernel, setup.standardize, source, rows.weights, quiet=quiet)
     scaler = scaler_of(setup.kernel, source, rows.weights) if setup.standardize else None
     chosen = _checked_metric(setup, source.shape[1])

@@ -193,7 +193,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             if not self.fit_intercept:
                 warn_of_far_targets(sample.targets)
             objective, setup = self._objective(sample, y), self._setup(phases)
-            refuse_far_rows(sample, setup.asked)
+            refuse_far_rows(sample, setup.auto_names)
             given, place, within = sample, None, np.zeros(sample.n_outputs)
             if not isinstance(objective.cv, list):  # folds of a splitter's, which name rows
                 means = self.scoring is None
@@ -203,7 +203,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 within = np.average(np.square(apart), axis=0, weights=given.weights)
             sample = sample.relative() if alphas is None else sample
             self._check_refine(setup.kernel, source)
-            own = "kernel" in setup.asked or self.refine == REFINE[1]
+            own = "kernel" in setup.auto_names or self.refine == REFINE[1]
             own = own or setup.frozen
             input_ = scaled_input(setup.kernel, self.standardize, sample.source, sample.weights, quiet=own)
             sample = input_.prepared(sample)

@@ -353,10 +353,10 @@ def why_no_stream(model: RidgeEstimator) -> str | None:
             f": class_weight={class_weight!r} needs the labels of all rows. Give a dict from class "
             "to weight, or sample_weight."
         )
-    asked = automatic(kernel, alpha=model.alpha)
-    if asked:
+    auto_names = automatic(kernel, alpha=model.alpha)
+    if auto_names:
         return (
-            f": {asked[0]}='auto' chooses by all rows. Fit some rows first, and give partial_fit what "
+            f": {auto_names[0]}='auto' chooses by all rows. Fit some rows first, and give partial_fit what "
             "was found: kernel_ and alpha_."
         )
     if exact_of(model.approximation) is not None:

@@ -32,7 +32,7 @@ from gramian.selection.automatic import USUAL_PENALTY, usual_setup
 def ridge_setup(model: BaseEstimator, phases: Phases = silent) -> FitSetup:
     """Return the setup of a ridge estimator; ``phases`` is told of the phases of its fit."""
     setup = usual_setup(FitSetup.of(model, phases), alpha=model.alpha)
-    return replace(setup, alpha=USUAL_PENALTY if "alpha" in setup.asked else _penalty(model))
+    return replace(setup, alpha=USUAL_PENALTY if "alpha" in setup.auto_names else _penalty(model))
 
 
 def _penalty(model: BaseEstimator) -> float | Float64Array:

@@ -64,7 +64,7 @@ class NewtonParameters:
         setup = usual_setup(FitSetup.of(model, phases), C=model.C)
         return cls(
             setup,
-            1.0 / USUAL_PENALTY if "C" in setup.asked else positive_number("C", model.C),
+            1.0 / USUAL_PENALTY if "C" in setup.auto_names else positive_number("C", model.C),
             positive_number("tol", model.tol),
             whole_number("max_iter", model.max_iter, 1),
             loss,

@@ -306,11 +306,11 @@ class TabularModel(TableServer, KernelEstimator):
 
     def _set_importances(self, model: HeldOutModel, fit: FitRows) -> None:
         """Set the importances by permuting columns in the held-out rows."""
-        shares, limit, asked = self.metric_importances_, self.time_limit, self._effort.asked
+        shares, limit, count = self.metric_importances_, self.time_limit, self._effort.n_predictions
         rng, deadline = fit.rng.spawn(1)[0], fit.deadline
-        importances = permutation_importances(model, self.columns_, shares, rng, limit, deadline, asked)
-        self.feature_importances_, self.feature_importances_std_ = importances.shares, importances.errors
-        self.importances_reason_ = importances.reason
+        result = permutation_importances(model, self.columns_, shares, rng, limit, deadline, count)
+        self.feature_importances_, self.feature_importances_std_ = result.shares, result.errors
+        self.importances_reason_ = result.reason
 
     # ---- parameters -------------------------------------------------------------------------------------
 

@@ -190,8 +190,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         0.9. Source: Sadinle, Lei and Wasserman 2019.
         """
         check_is_fitted(self, "model_")
-        wanted, asked = share("coverage", coverage), f"coverage={coverage}"
-        most = held_out_quantile(self.scores_, self.held_weights_, wanted, asked, CHOSEN)
+        wanted, request = share("coverage", coverage), f"coverage={coverage}"
+        most = held_out_quantile(self.scores_, self.held_weights_, wanted, request, CHOSEN)
         chances = self.predict_proba(X)
         inside = 1.0 - chances <= most
         inside[np.arange(len(inside)), chances.argmax(axis=1)] = True

@@ -87,7 +87,7 @@ def permutation_importances(
     rng: np.random.Generator,
     limit: float | None = None,
     deadline: float = math.inf,
-    asked: int = ASKED,
+    n_predictions: int = ASKED,
 ) -> Importances:
     r"""Return each column's share in the rise of the held-out loss if its values are permuted.
 
@@ -98,7 +98,7 @@ def permutation_importances(
     At most 2,000 of the rows are used, if there are many columns at first fewer, and then all of them for the
     columns whose importances are least certain. Beyond 100 columns only those of the
     largest ``metric_shares`` are permuted one by one; the others are permuted together, and share what that
-    gives by ``metric_shares``. ``asked`` is about how many changed rows the models are asked about; ``limit``
+    gives by ``metric_shares``. ``n_predictions`` is about how many changed rows are predicted; ``limit``
     the time limit of the fit and ``deadline`` its end, by ``time.perf_counter``: as many rows are
     permuted as there is time for, at least a twentieth of the limit, and if that is too few, the shares are
     ``metric_shares``. Source: Breiman 2001; Fisher, Rudin and Dominici 2019.
@@ -118,14 +118,14 @@ def permutation_importances(
         model.gains(some, [_changes(changed[0], len(some), 1, rng)])
         now = time.perf_counter()
         left = max(deadline - now, TIME_SHARE * limit) / max(now - began, 1e-9)
-        asked = int(min(asked, 2 * len(some) * left))
-        if asked < min(len(rows), FEWEST_ROWS) * (1 + len(groups)):
+        n_predictions = int(min(n_predictions, 2 * len(some) * left))
+        if n_predictions < min(len(rows), FEWEST_ROWS) * (1 + len(groups)):
             return Importances(metric_shares, reason="time_limit left too little time to permute columns")
-    count = min(len(rows), max(FEWEST_ROWS, asked // (2 * len(groups))))
+    count = min(len(rows), max(FEWEST_ROWS, n_predictions // (2 * len(groups))))
     first = rows if count == len(rows) else np.sort(rng.choice(rows, count, replace=False))
-    repeats = int(np.clip(asked // (2 * len(groups) * count), 1, MOST_REPEATS))
+    repeats = int(np.clip(n_predictions // (2 * len(groups) * count), 1, MOST_REPEATS))
     # Where few rows are permuted at first, some columns get a second look, at all rows.
-    n_again = asked // (2 * len(rows)) if count < len(rows) else 0
+    n_again = n_predictions // (2 * len(rows)) if count < len(rows) else 0
     gains = model.gains(first, [_changes(own, count, repeats, rng) for own in changed])
     again = sorted(range(len(groups)), key=lambda j: -gains[j].error)[:n_again]
     if again:
