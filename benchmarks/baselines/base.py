@@ -23,7 +23,7 @@ from gramian.estimator.input import SCALE_FIRST, warn_of_scales
 from gramian.estimator.labels import checked_weights
 from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.parameters import KernelParameters
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError, quoted
 
@@ -86,10 +86,10 @@ class Baseline(KernelEstimator):
         check_is_fitted(self, "model_")
         return int(self.model_.nbytes)
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         penalty = {name: getattr(self, name) for name in ("C", "alpha") if hasattr(self, name)}
         vectors, steps = getattr(self, "n_support_", None), getattr(self, "n_iter_", None)
-        return Evidence(
+        return FitFacts(
             penalty=penalty,
             sizes=() if vectors is None else (("support vectors", f"{vectors:,}"),),
             nbytes=self.nbytes_,

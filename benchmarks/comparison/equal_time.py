@@ -150,7 +150,7 @@ class _Race:
                     f"the {len(split.train)} rows of the search are of one class. Pass rows of two classes "
                     "or more."
                 )
-        limits = Limits(until=until, at_least=1, most=MOST_CANDIDATES)
+        limits = Limits(deadline=until, at_least=1, most=MOST_CANDIDATES)
         found = search_candidates(splits, ([one] for one in candidates), self._judged, limits)
         self.tried += len(found.made)
         self.failed += sum(not np.isfinite(trial.error) for trial in found.made)

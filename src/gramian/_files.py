@@ -150,21 +150,21 @@ def read_state(path: Path, identity: Mapping[str, str] | None = None) -> dict[st
         # np.load leaves a damaged file open if it opened it itself.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-        found = str(arrays.pop(IDENTITY))
+        text = str(arrays.pop(IDENTITY))
     except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise InputError(
             f"{path} is not a checkpoint of gramian, or is damaged ({error}). Delete it, or give another "
             "path."
         ) from None
     if identity is not None:
-        check_identity(path, found, identity)
+        check_identity(path, text, identity)
     return arrays
 
 
-def check_identity(path: Path, found: str, identity: Mapping[str, str]) -> None:
+def check_identity(path: Path, stored_text: str, identity: Mapping[str, str]) -> None:
     """Raise ``InputError``, which names what differs, unless the stored text is that of this identity."""
     try:
-        stored = loads(found)
+        stored = loads(stored_text)
     except ValueError:
         stored = None
     known = stored if isinstance(stored, dict) else {}

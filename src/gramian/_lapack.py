@@ -130,8 +130,8 @@ def solve_triangular(
     """
     dtype = np.result_type(lower, right)
     triangle, apart, by_rows = _as_columns(np.asarray(lower, dtype))
-    found = np.asarray(right, dtype) if overwrite else right.astype(dtype, order="K")
-    columns, distance, turned = _as_columns(found.reshape(len(found), 1) if found.ndim == 1 else found)
+    x = np.asarray(right, dtype) if overwrite else right.astype(dtype, order="K")
+    columns, distance, turned = _as_columns(x.reshape(len(x), 1) if x.ndim == 1 else x)
     if columns.size:
         # L x = b is xᵀ Lᵀ = bᵀ, which is solved from the right if bᵀ is stored by columns.
         other = transposed ^ by_rows ^ turned
@@ -149,8 +149,8 @@ def solve_triangular(
             columns,
             distance,
         )
-    found = columns.T if turned else columns
-    return found[:, 0] if right.ndim == 1 else found
+    x = columns.T if turned else columns
+    return x[:, 0] if right.ndim == 1 else x
 
 
 def pivoted_cholesky(gram: NDArray[Real], least: float) -> tuple[NDArray[Real], IntArray]:

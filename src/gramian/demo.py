@@ -127,12 +127,12 @@ def show_table(rows: int, memory: str, out: Path, why: list[Explanation]) -> lis
 
 def draw_flat(why: list[Explanation]) -> list[Picture]:
     """Return pictures of what the columns add to a price; they need matplotlib."""
-    found = []
+    drawn = []
     for one in why:
         figure, ax = axes((6.4, 4.0))
         ExplanationDisplay(one).plot(ax)
-        found.append(draw_svg(figure, "Why this price", "The first new flat, from the mean prediction on."))
-    return found
+        drawn.append(draw_svg(figure, "Why this price", "The first new flat, from the mean prediction on."))
+    return drawn
 
 
 def make_flats(n: int, seed: int = 0) -> tuple[tuple[str, ...], Array, Float64Array]:
@@ -215,25 +215,25 @@ def draw_island(out: Path) -> list[Picture]:
     column, row = np.asarray(np.load(out / "places.npy") * SIDE, np.intp).clip(0, SIDE - 1).T
     single, true = np.full((SIDE, SIDE), np.nan), height(grid())
     single[row, column] = np.load(out / "heights.npy")
-    found, most = [], float(np.abs(true).max())
+    drawn, most = [], float(np.abs(true).max())
     for title, values in (("Measured", single), ("Learned", np.load(out / "learned.npy")), ("Truth", true)):
         figure, ax = axes((4.0, 4.0))
         ax.imshow(values.reshape(SIDE, SIDE), origin="lower", cmap="terrain", vmin=-0.6 * most, vmax=most)
         ax.set_axis_off()
-        found.append(draw_svg(figure, title, "Heights of the island, one for each pixel."))
-    return found
+        drawn.append(draw_svg(figure, title, "Heights of the island, one for each pixel."))
+    return drawn
 
 
 def height(places: Array) -> Float64Array:
     """Return the true heights at places (n, 2) in the unit square: ridges of five sizes, and sea around."""
     rng = np.random.default_rng(7)
     x, y = np.asarray(places, np.float64).T
-    found = 2.5 - 14.0 * ((x - 0.5) ** 2 + (y - 0.5) ** 2)
+    heights = 2.5 - 14.0 * ((x - 0.5) ** 2 + (y - 0.5) ** 2)
     for octave in range(OCTAVES):
         for angle, phase in rng.uniform(0.0, 2.0 * np.pi, (WAVES, 2)):
             along = np.cos(angle) * x + np.sin(angle) * y
-            found += 0.6**octave * (1.0 - 2.0 * np.abs(np.sin(3.0 * 2.0**octave * along + phase)))
-    return found
+            heights += 0.6**octave * (1.0 - 2.0 * np.abs(np.sin(3.0 * 2.0**octave * along + phase)))
+    return heights
 
 
 def grid() -> Float64Array:
@@ -263,8 +263,8 @@ def learn_island(memory: str, out: Path) -> None:
 def resident(name: str) -> float:
     """Return bytes of this process from Linux's /proc: "VmRSS" now, "VmHWM" at most; NaN elsewhere."""
     status = Path("/proc/self/status")
-    found = re.search(rf"{name}:\s+(\d+)", status.read_text("ascii", "replace") if status.exists() else "")
-    return 1024.0 * int(found[1]) if found else float("nan")
+    match = re.search(rf"{name}:\s+(\d+)", status.read_text("ascii", "replace") if status.exists() else "")
+    return 1024.0 * int(match[1]) if match else float("nan")
 
 
 if __name__ == "__main__":

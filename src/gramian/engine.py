@@ -108,13 +108,13 @@ class Engine:
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
         """Return ``function(task)`` of all tasks, in their order."""
-        with self.results(function, tasks) as found:
-            return list(found)
+        with self.results(function, tasks) as results:
+            return list(results)
 
     def run(self, function: Callable[[Task], object], tasks: Iterable[Task]) -> None:
         """Run tasks for their side effects; no two of them may write to the same memory."""
-        with self.results(function, tasks) as found:
-            deque(found, maxlen=0)
+        with self.results(function, tasks) as results:
+            deque(results, maxlen=0)
 
 
 @dataclass(frozen=True)

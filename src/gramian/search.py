@@ -35,7 +35,7 @@ class Split:
 class Limits:
     """When a search stops.
 
-    until : time on the clock of ``time.perf_counter`` after which no candidate is begun.
+    deadline : time on the clock of ``time.perf_counter`` after which no candidate is begun.
     at_least : candidates that are tried even if the time is over.
     most : number of candidates.
     enough : error at which nothing is left to improve.
@@ -43,7 +43,7 @@ class Limits:
     progress : fraction of the best error by which a candidate must lower it to count as better.
     """
 
-    until: float = math.inf
+    deadline: float = math.inf
     at_least: int = 0
     most: float = math.inf
     enough: float = -math.inf
@@ -111,35 +111,35 @@ def search(
         use threads of its own. Either way trials are taken in the order of the candidates.
     start : an earlier trial that candidates have to beat.
 
-    >>> found = search(2.0, [[0.0, 1.0, 3.0]], lambda target, x: (abs(x - target), None))
-    >>> found.best.candidate, len(found.made)
+    >>> trials = search(2.0, [[0.0, 1.0, 3.0]], lambda target, x: (abs(x - target), None))
+    >>> trials.best.candidate, len(trials.made)
     (1.0, 3)
     """
-    found: Trials[Candidate, Evidence] = Trials(start)
+    trials: Trials[Candidate, Evidence] = Trials(start)
     count, idle = 0, 0
-    if _is_enough(found, limits):
-        return found
-    for batch in candidates(found) if callable(candidates) else candidates:
+    if _is_enough(trials, limits):
+        return trials
+    for batch in candidates(trials) if callable(candidates) else candidates:
         with _judge_batch(problem, batch, judge, limits, engine, count) as judgements:
             for judged, candidate in zip(judgements, batch):
                 if judged is None:
-                    found.out_of_time = True
-                    return found
+                    trials.out_of_time = True
+                    return trials
                 error, evidence = judged
                 trial = Trial(candidate, math.inf if math.isnan(error) else error, evidence)
-                found.made.append(trial)
-                least = math.inf if found.best is None else found.best.error
+                trials.made.append(trial)
+                least = math.inf if trials.best is None else trials.best.error
                 better = trial.error < least and trial.error <= (1.0 - limits.progress) * least
                 count, idle = count + 1, 0 if better else idle + 1
                 if better:
-                    found.best = trial
-                if count >= limits.most or idle == limits.patience or _is_enough(found, limits):
-                    return found
-    return found
+                    trials.best = trial
+                if count >= limits.most or idle == limits.patience or _is_enough(trials, limits):
+                    return trials
+    return trials
 
 
-def _is_enough(found: Trials[Candidate, Evidence], limits: Limits) -> bool:
-    return found.best is not None and found.best.error <= limits.enough
+def _is_enough(trials: Trials[Candidate, Evidence], limits: Limits) -> bool:
+    return trials.best is not None and trials.best.error <= limits.enough
 
 
 def _judge_batch(
@@ -153,7 +153,7 @@ def _judge_batch(
     """Give an iterator of the judgements of a batch; None for candidates that the time does not reach."""
 
     def one(place: int) -> tuple[float, Evidence] | None:
-        if count + place >= limits.at_least and time.perf_counter() >= limits.until:
+        if count + place >= limits.at_least and time.perf_counter() >= limits.deadline:
             return None
         return judge(problem, batch[place])
 

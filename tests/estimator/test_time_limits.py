@@ -28,8 +28,8 @@ from gramian.tables import input as tabular_input
 from gramian.tables.input import rows_in_time
 from gramian.tables.small_problem import Point, SmallProblem
 from gramian.tables.training.model_factory import ModelFactory
-from gramian.tables.training.rounds import measure_pace
-from gramian.tables.training.time import Pace
+from gramian.tables.training.rounds import time_small_fit
+from gramian.tables.training.time import TimeEstimate
 
 #: Rows on which reading is timed here.
 READ_ROWS = 10_000
@@ -143,9 +143,9 @@ def test_the_pace_is_measured_by_a_part_of_the_time(clock: Clock) -> None:
 
     clock.moved_by(ModelFactory, "fit", seconds)
     clock.moved_by(predictor, "solve_exact", lambda system, *_, **__: 4e-6 * len(system) ** 2)
-    measure_pace(factory, np.arange(len(X)), Pace(clock.now + 20.0))
+    time_small_fit(factory, np.arange(len(X)), TimeEstimate(clock.now + 20.0))
     assert fits == [500]
-    measure_pace(factory, np.arange(len(X)), Pace(clock.now + 2_000.0))
+    time_small_fit(factory, np.arange(len(X)), TimeEstimate(clock.now + 2_000.0))
     assert fits == [500, 500, 2_000]
 
 
@@ -183,7 +183,7 @@ def test_solves_of_penalties_end_at_the_time(clock: Clock) -> None:
             2**30,
             np.random.default_rng(0),
             tol=1e-10,
-            until=until,
+            deadline=until,
         )
 
     cut, whole = trials(clock.now), trials(np.inf)
@@ -216,7 +216,7 @@ def test_an_outer_product_that_ends_early_is_an_average_of_fewer_rows() -> None:
 
     truth = [[9.0, -3.0], [-3.0, 1.0]]
     for until in (0.0, np.inf, time.perf_counter() + 1e6):
-        np.testing.assert_allclose(outer_product(linear, X, until=until), truth, atol=1e-6)
+        np.testing.assert_allclose(outer_product(linear, X, deadline=until), truth, atol=1e-6)
 
 
 def test_only_rows_that_can_be_read_are_taken(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,15 +266,15 @@ def test_a_pace_goes_by_phase_and_method(clock: Clock) -> None:
     def plan(method: str, planned: dict[str, float], used: dict[str, float]) -> Plan:
         return Plan(method, None, 1, 1, 1, 1, 1, "float64", 1, 1, 1, {}, planned, 1, used_seconds=used)  # type: ignore[arg-type]
 
-    pace = Pace(clock.now + 100.0)
-    assert pace.seconds(plan("exact", {"solve": 2.0}, {})) == 2.0
-    pace.note(plan("multiresolution", {"bases": 1.0, "sums": 1.0}, {"bases": 2.0, "sums": 8.0}))
-    assert pace.seconds(plan("multiresolution", {"bases": 1.0, "sums": 10.0, "fold": 1.0}, {})) == 87.0
-    assert pace.seconds(plan("exact", {"solve": 2.0}, {})) == 10.0
-    pace.note(plan("exact", {"solve": 1.0}, {"solve": 3.0}))
-    assert pace.seconds(plan("exact", {"solve": 2.0}, {})) == 6.0
-    assert pace.part(0.25).left == 25.0
+    timing = TimeEstimate(clock.now + 100.0)
+    assert timing.seconds(plan("exact", {"solve": 2.0}, {})) == 2.0
+    timing.note(plan("multiresolution", {"bases": 1.0, "sums": 1.0}, {"bases": 2.0, "sums": 8.0}))
+    assert timing.seconds(plan("multiresolution", {"bases": 1.0, "sums": 10.0, "fold": 1.0}, {})) == 87.0
+    assert timing.seconds(plan("exact", {"solve": 2.0}, {})) == 10.0
+    timing.note(plan("exact", {"solve": 1.0}, {"solve": 3.0}))
+    assert timing.seconds(plan("exact", {"solve": 2.0}, {})) == 6.0
+    assert timing.part(0.25).left == 25.0
     clock.now += 101.0
-    assert pace.over
-    assert pace.left == 0.0
-    assert not Pace(np.inf).limited
+    assert timing.over
+    assert timing.left == 0.0
+    assert not TimeEstimate(np.inf).limited

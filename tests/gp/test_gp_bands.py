@@ -99,7 +99,7 @@ def test_leaving_one_out_is_what_it_says():
     ).fit(few, y)
     prior = operator_of(model.posterior_.features, as_source(few), chunk_rows=90, engine=Engine(1)).to_dense()
     np.fill_diagonal(prior, 1.5)  # K̃ + D
-    seen = leave_one_out(model._training.found(), few, y, Engine(1))
+    seen = leave_one_out(model._training.likelihood(), few, y, Engine(1))
     for i in range(0, 90, 7):
         rest = np.delete(np.arange(90), i)
         K, cross = prior[np.ix_(rest, rest)] + 0.05 * np.eye(89), prior[i, rest]

@@ -16,7 +16,7 @@ from gramian.compression.storage import operator_of
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError
-from gramian.gp.likelihood import MarginalLikelihood, Observations, evidence, gradient
+from gramian.gp.likelihood import MarginalLikelihood, Observations, gradient, log_evidence
 from gramian.gp.prior import with_kernel
 from gramian.kernels import Cauchy, Gaussian, Laplacian, Linear, Matern, Polynomial
 from gramian.kernels.gradient import contracted_diagonal, log_parameters, with_log_parameters
@@ -48,7 +48,7 @@ def built(builder, kernel, rows=X):
 
 def at(features, kernel, theta, data) -> MarginalLikelihood:
     there = with_kernel(features, with_log_parameters(kernel, theta[:-1]), ENGINE)
-    return evidence(there, float(np.exp(theta[-1])), data)
+    return log_evidence(there, float(np.exp(theta[-1])), data)
 
 
 def dense_covariance(found: MarginalLikelihood) -> np.ndarray:

@@ -115,7 +115,7 @@ def test_the_search_finds_most_neighbours_and_the_same_for_any_number_of_threads
     rows = np.random.default_rng(2).random((300, 4))
     hits = 0
     for leaf, numbers in near.groups(rows, ENGINE):
-        found = near.numbers[near.found(leaf, rows[numbers], 30)]
+        found = near.numbers[near.find(leaf, rows[numbers], 30)]
         for row, one in zip(rows[numbers], found, strict=True):
             assert len(set(one)) == 30
             hits += len(np.intersect1d(one, np.argsort(np.square(points - row).sum(axis=1))[:30]))

@@ -30,7 +30,7 @@ CONCERNS = {
     "engine": r"engine",
     "generator": r"\brng\b",
     "progress": r"phases|progress",
-    "clock": r"perf_counter|\buntil\b|deadline|Pace",
+    "clock": r"perf_counter|\buntil\b|deadline|TimeEstimate",
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 #: Parameters from which a function has many.

@@ -59,8 +59,8 @@ def test_failures_are_never_the_best():
         (Limits(patience=1), [9.0, 8.0, 4.0, 6.0]),
         (Limits(patience=2), [9.0, 8.0, 4.0, 6.0, 5.0]),
         (Limits(patience=1, progress=0.2), [9.0, 8.0]),
-        (Limits(until=-math.inf), []),
-        (Limits(until=-math.inf, at_least=1), [9.0]),
+        (Limits(deadline=-math.inf), []),
+        (Limits(deadline=-math.inf, at_least=1), [9.0]),
     ],
 )
 @pytest.mark.parametrize("batches", [1, 6])
@@ -68,7 +68,7 @@ def test_each_limit_ends_it(limits, expected, batches):
     candidates = [part.tolist() for part in np.array_split([9.0, 8.0, 4.0, 6.0, 5.0, 1.0], batches)]
     found = search(0.0, candidates, distance, limits)
     assert tried(found) == expected
-    assert found.out_of_time == (limits.until < 0)
+    assert found.out_of_time == (limits.deadline < 0)
 
 
 def test_the_time_is_looked_at_before_each_candidate(monkeypatch):
@@ -79,7 +79,7 @@ def test_the_time_is_looked_at_before_each_candidate(monkeypatch):
         now[0] += 1.0
         return x, None
 
-    found = search(None, ([x] for x in range(9, 0, -1)), slow, Limits(until=2.5))
+    found = search(None, ([x] for x in range(9, 0, -1)), slow, Limits(deadline=2.5))
     assert tried(found) == [9, 8, 7]
     assert found.out_of_time
 

@@ -87,10 +87,10 @@ def test_small_chunks_wait_until_there_are_enough():
     before = estimator._stream.summed
     for start in range(0, needed, 5):
         assert estimator.n_blocks_ == 6
-        assert estimator._stream.summed.territory.n_rows == start
+        assert estimator._stream.summed.coverage.n_rows == start
         train(estimator, [5.0 + 0.2 * square(rng, 5)], grow_landmarks=True)
     assert estimator.n_blocks_ > 6
-    assert estimator._stream.summed.territory.n_rows == 0
+    assert estimator._stream.summed.coverage.n_rows == 0
     # The bases that were there are as they were.
     after = estimator._stream.summed
     assert after.features.nodes[:7] == before.features.nodes
@@ -103,16 +103,16 @@ def test_small_chunks_wait_until_there_are_enough():
 def test_rows_that_wait_are_a_bounded_sample_and_merge():
     rng = np.random.default_rng(3)
     stream = train(model(memory_budget="40MB"), [square(rng, 2000)])._stream.summed
-    assert stream.territory.most_rows == 20_000
-    territory = replace(stream.territory, most_rows=500)
+    assert stream.coverage.most_rows == 20_000
+    coverage = replace(stream.coverage, most_rows=500)
     rows = 100.0 + np.column_stack([np.arange(3000) / 3000, rng.random(3000)])
     far = ArraySource(rows)
-    found = territory.surveyed(stream.features, far, None, 1000, Engine(1))
+    found = coverage.with_badly_represented(stream.features, far, None, 1000, Engine(1))
     assert (found.n_new, found.n_rows) == (3000, 500)
     assert abs(found.rows[:, 0].mean() - 100.5) < 0.05
     joined = found.joined(found)
     assert (joined.n_new, joined.n_rows) == (6000, 500)
-    assert territory.surveyed(stream.features, far, np.zeros(3000), 1000, Engine(1)).n_rows == 0
+    assert coverage.with_badly_represented(stream.features, far, np.zeros(3000), 1000, Engine(1)).n_rows == 0
 
 
 def test_growth_ends_at_the_memory_budget_and_says_so():

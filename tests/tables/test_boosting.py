@@ -216,20 +216,20 @@ def given(X, y, weights=None):
     return LabelledRows(ArraySource(X), y, weights)
 
 
-def boosted_fit(rows, groups, classes, held, holdout, resources, until, rng):
+def boosted_fit(rows, groups, classes, held, holdout, resources, deadline, rng):
     if classes:  # one more, as a single one is refused
         names, codes = np.unique(rows.targets, return_inverse=True)
         targets = ClassTargets(codes, rows.n, np.arange(len(names) + 1))
     else:
         targets = NumberTargets(rows.targets, rows.n)
     factory = ModelFactory(replace(rows, targets=targets), None, resources, 0, holdout)
-    return with_boosting(factory, groups, held, until, rng)
+    return with_boosting(factory, groups, held, deadline, rng)
 
 
-def learned(rows, classes, held, holdout=None, until=np.inf, memory=10**9):
+def learned(rows, classes, held, holdout=None, deadline=np.inf, memory=10**9):
     rng = np.random.default_rng(0)
     resources = Run(memory, Engine(1))
-    found = boosted_fit(rows, GROUPS, classes, held, holdout or HoldOut(), resources, until, rng)
+    found = boosted_fit(rows, GROUPS, classes, held, holdout or HoldOut(), resources, deadline, rng)
     return None if found is None else found[:2]
 
 
@@ -253,7 +253,7 @@ def test_times_and_weights_and_too_little_time_or_memory():
     weights[::3] = 0.0
     _, values = learned(given(X, y, weights), True, np.arange(1, 60, 3))
     np.testing.assert_array_equal(np.isnan(values[:, 0]), weights == 0)
-    assert learned(given(X, y), True, np.arange(60), until=0.0) is None
+    assert learned(given(X, y), True, np.arange(60), deadline=0.0) is None
     few, _ = learned(given(X, X[:, 0]), False, np.arange(60), memory=32 * 5 * 50)
     assert np.isfinite(few.of(X)).all()
 

@@ -178,7 +178,7 @@ def test_a_round_that_the_time_cuts_short_keeps_what_the_rounds_before_found(mon
     def cut(self: Descent) -> bool:
         rounds.append(self.n_rows)
         if len(rounds) > 1:
-            self.until = -np.inf
+            self.deadline = -np.inf
         return run(self)
 
     monkeypatch.setattr(Descent, "run", cut)
@@ -227,7 +227,7 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
         learn=False,
         switched=(),
         rng=np.random.default_rng(0),
-        until=np.inf,
+        deadline=np.inf,
     )
     assert len(fit.held) == 600
     assert float(np.mean((y[fit.held] - fit.values[:, 0]) ** 2)) == min(asked)
@@ -297,23 +297,23 @@ def factory_of(n: int, alpha: float, memory: str, weights: Any = None) -> ModelF
 
 
 def test_tiles_of_an_exact_model_suit_its_penalty() -> None:
-    usual = factory_of(4000, 0.1, "60MB").exact()
+    usual = factory_of(4000, 0.1, "60MB").exact_factory()
     assert usual is not None
     assert (usual.resources.tile_dtype, usual.point.alpha) == ("float32", 0.1)
     least = usual.least_float32
-    raised = factory_of(4000, least / 5, "60MB").exact()
+    raised = factory_of(4000, least / 5, "60MB").exact_factory()
     assert raised is not None
     assert (raised.resources.tile_dtype, raised.point.alpha) == ("float32", least)
-    assert factory_of(4000, least / 20, "60MB").exact() is None  # float64 needs twice as much
-    fine = factory_of(4000, least / 20, "120MB").exact()
+    assert factory_of(4000, least / 20, "60MB").exact_factory() is None  # float64 needs twice as much
+    fine = factory_of(4000, least / 20, "120MB").exact_factory()
     assert fine is not None
     assert (fine.resources.tile_dtype, fine.point.alpha) == ("float64", least / 20)
     weighted = factory_of(4000, 0.1, "60MB", np.full(4000, 10.0))
     assert weighted.least_float32 == 10 * least
-    few = factory_of(2000, 1e-9, "40MB").exact()
+    few = factory_of(2000, 1e-9, "40MB").exact_factory()
     assert few is not None
-    assert few.exactly().solver == "cholesky"
-    assert factory_of(2000, 1e-9, "30MB").exact() is None
+    assert few.exact_solver().solver == "cholesky"
+    assert factory_of(2000, 1e-9, "30MB").exact_factory() is None
 
 
 @pytest.mark.slow
@@ -454,7 +454,7 @@ def test_many_rows_have_as_many_blocks_as_memory_holds() -> None:
     point = Point("laplacian", Metric(scales=np.ones(4)), 1.0, 0.1)
     rows = LabelledRows(gm.data.ArraySource(X), NumberTargets(X[:, 0], len(X)))
     factory = ModelFactory(rows, point, Run(40_000_000, Engine(1)), 0)
-    tight = factory.under(memory_bytes=1, tile_dtype="float64")
+    tight = factory.with_resources(memory_bytes=1, tile_dtype="float64")
     # Small steps, so that little memory is left unused, down to the least.
     least = []
     for each in factory.approximations:

@@ -42,7 +42,7 @@ from gramian.estimator.constraints import CONSTRAINTS, Check
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import SCALE_FIRST, warn_of_scales
 from gramian.estimator.parameters import KernelParameters, settled_run
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import InputError, quoted
 from gramian.kernels.precomputed import bound, released
 from gramian.kernels.spectral import DRAWS
@@ -179,12 +179,12 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         check_is_fitted(self, "features_")
         source = self._rows(X, reset=False)
         with overflowing():
-            found: Any = self._features(source)
-            thin = sp.issparse(found)
+            F: Any = self._features(source)
+            thin = sp.issparse(F)
             # A row with a finite sum has finite features.
-            sums = np.asarray(found.sum(axis=1)).reshape(-1, 1) if thin else found
+            sums = np.asarray(F.sum(axis=1)).reshape(-1, 1) if thin else F
         finite_values(sums, partial(rows_at, source), what="its features overflow")
-        return found
+        return F
 
     def _features(self, source: RowSource) -> Any:
         features = bound(self.features_, source)
@@ -258,8 +258,8 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         def exact(rows: Array, cols: Array) -> Array:
             return kernel(source.take(rows), source.take(cols), dtype=np.float64)
 
-        found = block_intervals(self.operator_, exact, n_rows=whole_number("n_rows", n_rows, 1))
-        return found if return_interval else found[0]
+        errors = block_intervals(self.operator_, exact, n_rows=whole_number("n_rows", n_rows, 1))
+        return errors if return_interval else errors[0]
 
     def report(
         self, X: RowsLike | None = None, *, n_rows: int = 1000, random_state: RandomState = None
@@ -276,14 +276,14 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             self._residual(X), n_rows=whole_number("n_rows", n_rows, 1), rng=as_generator(random_state)
         )
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         plan, features = self.plan_, self.features_
-        found = replace(Evidence.of_map(features), n_rows=plan.n_rows, plan=plan)
+        facts = replace(FitFacts.of_map(features), n_rows=plan.n_rows, plan=plan)
         if not hasattr(self, "operator_"):  # model files leave it out
-            return found
+            return facts
         sizes = self.report()
         return replace(
-            found,
+            facts,
             report=sizes,
             block_rows=[block.shape[0] for block in self._blocks.levels[-1].blocks],
             warnings=(*sizes.warnings, *features.warnings),

@@ -112,7 +112,7 @@ def _different(gram: Float64Array) -> tuple[int, int]:
     return int(first.sum()), int(alone.sum())
 
 
-def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, str]:
+def auto_builder(probe: Probe, alpha: float) -> tuple[MultiResolutionBuilder, str]:
     """Choose root rank, number of blocks and block rank from a probe of the data.
 
     With few rows, all are landmarks: the exact model. If nearly all rows repeat a few distinct ones, the root
@@ -122,16 +122,16 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
     root of 300, 0.039 with 700) and rough data by the blocks (covtype: 0.151, 0.113, 0.101 with 50, 200, 400
     blocks of rank 100, 0.096 with 150 of rank 400). No cheap look at the rows could tell the two apart.
     """
-    n = found.n_rows
+    n = probe.n_rows
     # k-means centres of sparse rows are dense: with 20,000 features they took 20 times as long as the rest.
-    stored = isinstance(found.kernel, Precomputed)
-    landmarks = "rpcholesky" if stored else "uniform" if is_thin(found.rows) else "kmeans"
+    stored = isinstance(probe.kernel, Precomputed)
+    landmarks = "rpcholesky" if stored else "uniform" if is_thin(probe.rows) else "kmeans"
     if n <= EXACT_ROWS:
         return replace(MultiResolutionBuilder.root_only(n), landmarks=landmarks), "few rows: exact"
     alone = replace(MultiResolutionBuilder.root_only(LONE_ROOT), landmarks=landmarks)
-    if found.few_distinct:
+    if probe.few_distinct:
         return alone, "few different rows: a root has them all"
-    if found.least < alpha / 100.0:
+    if probe.least < alpha / 100.0:
         return alone, "the spectrum falls under alpha/100: a root suffices"
     builder = MultiResolutionBuilder(
         root_rank=SHARED_ROOT,
@@ -144,9 +144,9 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
     return builder, "the spectrum stays above alpha/100: root and blocks"
 
 
-def auto_plan(found: Probe, alpha: float, work: Workload, run: Run) -> Plan:
+def auto_plan(probe: Probe, alpha: float, work: Workload, run: Run) -> Plan:
     """Return the plan of the chosen builder, with its sizes lowered until the budget holds them."""
-    builder, reason = auto_builder(found, alpha)
+    builder, reason = auto_builder(probe, alpha)
     while True:
         try:
             return make_plan(builder, work, run, reason=reason)

@@ -71,8 +71,8 @@ class BlockBasisBuilder(Builder):
         else:
             count = trials.best_count(size) if self.n_blocks is None else min(self.n_blocks, n)
         rank = max(1, round(size.equal_rank(n, count)))
-        found = trials.errors.get((count, size.limit))
-        return replace(self, n_blocks=count, rank=rank, limit=size.limit, trial_error=found)
+        error = trials.errors.get((count, size.limit))
+        return replace(self, n_blocks=count, rank=rank, limit=size.limit, trial_error=error)
 
     def _for_tolerance(self, trials: BlockTrials, size: Size, n: int) -> tuple[int, Size]:
         assert self.tol is not None
@@ -137,8 +137,8 @@ class BlockBasisBuilder(Builder):
         n_rows: int | None = None,
     ) -> FeatureMap:
         """Return the features within a size that is meant for ``n_rows`` rows, by default the source's."""
-        found = recompress_core(features, size, source, settings, n_rows=n_rows)
-        return leave_diagonal(found, source, chunk_rows=settings.chunk_rows) if self.diagonal else found
+        smaller = recompress_core(features, size, source, settings, n_rows=n_rows)
+        return leave_diagonal(smaller, source, chunk_rows=settings.chunk_rows) if self.diagonal else smaller
 
 
 #: Rows on which trials are built, validation rows, and columns of the error matrix. Chosen by hand.
@@ -244,17 +244,17 @@ class BlockTrials:
         size = Size(min(start.limit, most), start.basis, start.core)
         count = self.best_count(size)
         low, high = 0.0, np.inf
-        found = count, size, self.error(count, size)
+        best = count, size, self.error(count, size)
         for _ in range(MOST_SIZES):
             error = self.error(count, size)
             if error <= tol:
-                found, high = (count, size, error), size.limit
+                best, high = (count, size, error), size.limit
                 if error >= CLOSE * tol:
                     break
             else:
                 low = size.limit
-                if found[2] > tol:
-                    found = count, size, error
+                if best[2] > tol:
+                    best = count, size, error
                 if size.limit >= most:
                     break
             step = float(np.clip(error / (0.9 * tol), 1 / 4, 4)) if error > 0 else 0.25
@@ -263,7 +263,7 @@ class BlockTrials:
                 limit = float(np.sqrt(max(low, high / 16) * high))
             size = Size(min(limit, most), start.basis, start.core)
             count = self.best_count(size, (count // 2, count, 2 * count))
-        return found
+        return best
 
 
 @approximation

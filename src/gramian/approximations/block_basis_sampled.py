@@ -97,15 +97,15 @@ class SampledBasisBuilder(Builder):
         sample = settings.floats(sample_rows(source, min(n, SAMPLE_ROWS), settings.rng)[0])
         search = BlockSearch(sample, n, settings.kernel, settings.rng, settings.engine, self.partition)
         if self.tol is None:
-            found = search.for_size(size)
-            rank = _equal_rank(size, n, found.n_blocks)
+            sizes = search.for_size(size)
+            rank = _equal_rank(size, n, sizes.n_blocks)
         else:
             # K itself has n²/2 numbers.
             size = size if budget is not None else replace(size, limit=size.basis * n * n / 2)
-            found = search.for_tolerance(self.tol, size, self.n_blocks)
-            rank = max(1, round(float(found.ranks.mean())))
+            sizes = search.for_tolerance(self.tol, size, self.n_blocks)
+            rank = max(1, round(float(sizes.ranks.mean())))
         return replace(
-            self, n_blocks=found.n_blocks, rank=rank, limit=size.limit, n_rows=n, predicted_tol=found.tol
+            self, n_blocks=sizes.n_blocks, rank=rank, limit=size.limit, n_rows=n, predicted_tol=sizes.tol
         )
 
     @property
@@ -202,14 +202,14 @@ class SampledBasisBuilder(Builder):
             nothing = np.zeros((0, 0))
             basis = Basis.of_columns(row.rows[:0], nothing, row.kernel, dtype, np.zeros(0))
             return _FittedBlock(basis, row.rows[:0], nothing, nothing)
-        found = sample_columns(row, pivots, self.n_rounds, rng)
-        U, values, V = randomized_svd(found.matrix, rank, self.n_power, self.n_extra, rng)
+        sample = sample_columns(row, pivots, self.n_rounds, rng)
+        U, values, V = randomized_svd(sample.matrix, rank, self.n_power, self.n_extra, rng)
         keep = values > rank_cutoff(dtype, coupled=True) * values[0]
         U, values, V = U[:, keep], values[keep], V[:, keep]
-        fitted = np.union1d(found.rows, draw(n_rows, rank, rng))
-        left_out = max(0.0, float(np.square(found.matrix).sum() - np.square(values).sum())) / n_rows
+        fitted = np.union1d(sample.rows, draw(n_rows, rank, rng))
+        left_out = max(0.0, float(np.square(sample.matrix).sum() - np.square(values).sum())) / n_rows
         basis = Basis.of_columns(
-            row.columns[found.columns], V / values, row.kernel, dtype, values**2 / len(found.columns)
+            row.columns[sample.columns], V / values, row.kernel, dtype, values**2 / len(sample.columns)
         )
         inverse = ridge_inverse(U[fitted], left_out / values**2)
         return _FittedBlock(basis, row.rows[fitted], U[fitted], inverse)

@@ -101,8 +101,8 @@ class Spectra:
             if not share:
                 return Spectrum(np.zeros(0), 0.0)
             most = numbers / (share * n_rows)
-            found = block_spectrum(kernel, sample[members[i]], streams[i], times, tol * share, most)
-            return replace(found, levels=found.levels / share)
+            unscaled = block_spectrum(kernel, sample[members[i]], streams[i], times, tol * share, most)
+            return replace(unscaled, levels=unscaled.levels / share)
 
         counts = np.asarray([len(m) for m in members], np.float64) * times
         return cls(counts, tuple(engine.map(spectrum, range(len(members)))))
@@ -160,12 +160,12 @@ def block_spectrum(
         values = la.eigvalsh(kernel(rows, dtype=np.float64, n_jobs=1), check_finite=False)
         tails = np.append(np.cumsum(np.sort(values**2))[::-1], 0.0)
         return Spectrum(np.sqrt(tails / (tails[0] or 1.0)), float(n))
-    count, rank, found = FIRST_PIVOTS, 0, None
+    count, rank, factor = FIRST_PIVOTS, 0, None
     while True:
-        found = rpcholesky_factor(kernel, rows, min(count, n) - rank, rng, after=found, n_jobs=1)
-        rank = len(found.factor)
+        factor = rpcholesky_factor(kernel, rows, min(count, n) - rank, rng, after=factor, n_jobs=1)
+        rank = len(factor.factor)
         spans = rank < min(count, n) or rank == n
-        spectrum = _from_factor(kernel, rows, found, rng, times)
+        spectrum = _from_factor(kernel, rows, factor, rng, times)
         reliable = rank // PIVOTS_A_VALUE
         if spans or spectrum.levels[reliable] < tol or reliable >= most or count >= MOST_PIVOTS:
             return spectrum
@@ -173,17 +173,17 @@ def block_spectrum(
 
 
 def _from_factor(
-    kernel: Kernel, rows: Rows, found: PivotedFactor, rng: np.random.Generator, times: float
+    kernel: Kernel, rows: Rows, pivoted: PivotedFactor, rng: np.random.Generator, times: float
 ) -> Spectrum:
     """Return the levels that a factor and what it leaves give: those of an approximation of each rank."""
-    F, n = found.factor, rows.shape[0]
+    F, n = pivoted.factor, rows.shape[0]
     values = times * la.eigvalsh(F @ F.T, check_finite=False)[::-1]
     columns = np.sort(rng.choice(n, min(n, CHECKED_COLUMNS), replace=False))
     left = kernel(rows, rows[columns], dtype=np.float64, n_jobs=1) - F.T @ F[:, columns]
     left[columns, np.arange(len(columns))] = 0.0
     sums = np.square(left).sum(axis=0)
     off, spread = times**2 * n * sums.mean(), times**2 * n * sums.std() / np.sqrt(len(columns))
-    rest = off + times * float(np.square(np.maximum(found.diagonal, 0.0)).sum())
+    rest = off + times * float(np.square(np.maximum(pivoted.diagonal, 0.0)).sum())
     tails = np.append(np.cumsum(np.square(values)[::-1])[::-1], 0.0) + rest
     error = 0.5 * spread / tails[-1] if tails[-1] > 0 and len(columns) < n else 0.0
     return Spectrum(np.sqrt(tails / (tails[0] or 1.0)), times * n, float(error))
@@ -250,13 +250,13 @@ class BlockSearch:
         key = n_blocks, tol, numbers
         if key not in self._done:
             stream = np.random.default_rng([self._seed, n_blocks])
-            found = fit_partition(
+            partition = fit_partition(
                 self.sample, n_blocks, method=self.partition, rng=stream, kernel=self.kernel
             )
-            members = block_members(found.route(self.sample, self.engine), found.n_blocks)
-            streams = children(stream, found.n_blocks)
+            members = block_members(partition.route(self.sample, self.engine), partition.n_blocks)
+            streams = children(stream, partition.n_blocks)
             self._done[key] = (
-                found,
+                partition,
                 Spectra.of(
                     self.kernel,
                     self.sample,
@@ -279,30 +279,30 @@ class BlockSearch:
         if not 0 < tol < math.inf:
             raise InputError(f"tol={tol!r} is not a tolerance. Give a positive, finite number.")
         size = Size(math.inf) if size is None else size
-        found = self._best(size, tol, n_blocks)
-        if found.size > size.limit:
+        sizes = self._best(size, tol, n_blocks)
+        if sizes.size > size.limit:
             best = self.for_size(size, n_blocks)
             whole = size.limit >= size.basis * self.n_rows**2 / 2
             limit, remedy = ("of K itself", "tol") if whole else ("allowed", "max_bytes or tol")
             raise BudgetError(
-                f"tol={tol:g} needs {_amount(found.size, size)} by the spectra of the diagonal blocks, more "
+                f"tol={tol:g} needs {_amount(sizes.size, size)} by the spectra of the diagonal blocks, more "
                 f"than the {_amount(size.limit, size)} {limit}: the best that fits is tol={best.tol:.2g} "
                 f"with {best.n_blocks} block{'s' * (best.n_blocks > 1)}. Raise {remedy}.",
-                math.ceil(found.size),
+                math.ceil(sizes.size),
             )
-        return found
+        return sizes
 
     def for_size(self, size: Size, n_blocks: int | None = None) -> BlockSizes:
         """Return the blocks and ranks of the smallest tolerance that fits in ``size``."""
-        found = self._best(size, None, n_blocks)
-        if not found.ranks.any():
-            least = float(found.counts.min(initial=np.inf)) * size.basis + size.core
+        sizes = self._best(size, None, n_blocks)
+        if not sizes.ranks.any():
+            least = float(sizes.counts.min(initial=np.inf)) * size.basis + size.core
             raise BudgetError(
                 f"{_amount(size.limit, size)} hold no column of any block: at least {_amount(least, size)} "
                 "is needed. Raise max_bytes or rank.",
                 math.ceil(least),
             )
-        return found
+        return sizes
 
     def _sizes(self, k: int, size: Size, tol: float | None) -> BlockSizes:
         partition, spectra = self.spectra(k, tol or 0.0, size.limit / size.basis)

@@ -252,15 +252,15 @@ def _tile(
     if len(drawn):
         right += own.T @ entries.kernel(entries.source.take(drawn), X, dtype=np.float64, n_jobs=1)
     factor = ridged_factor(gram + own.T @ own)
-    found = cho_solve(factor, right).T
+    solved = cho_solve(factor, right).T
     # Sherman-Morrison adds the diagonal entry for rows that are not among the columns J.
     mine = U[start:stop]
     lift = cho_solve(factor, mine.T).T
-    missing = entries.kernel.diagonal(X) - np.einsum("ij,ij->i", found, mine)
+    missing = entries.kernel.diagonal(X) - np.einsum("ij,ij->i", solved, mine)
     share = missing / (1.0 + np.einsum("ij,ij->i", lift, mine))
     rows = np.arange(start, stop)
     share[np.isin(rows, drawn) | np.isin(rows, entries.chosen)] = 0.0
-    V[start:stop] = found + share[:, None] * lift
+    V[start:stop] = solved + share[:, None] * lift
     return stop - start
 
 

@@ -45,7 +45,7 @@ class FitSetup:
     checkpoint: str | PathLike[str] | None = None  #: folder for unfinished work
     intercept: bool = False
     alpha: float | Float64Array = 1.0  #: one penalty, or one for each output
-    asked: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
+    auto_names: tuple[str, ...] = ()  #: names of the parameters that are "auto", which have usual values here
 
     @classmethod
     def of(cls, model: BaseEstimator, phases: Phases = silent) -> Self:
@@ -151,11 +151,11 @@ def frozen_map(setup: FitSetup, n_features: int) -> PrebuiltBuilder | None:
 def _check_kernel(own: KernelParameters, kernel: Kernel, n_features: int) -> None:
     if own.untouched:
         return  # the estimator uses the map's kernel
-    asked = own.resolve(n_features)
-    if asked != kernel:
+    given = own.resolve(n_features)
+    if given != kernel:
         names = ", ".join(field.name for field in fields(own))
         raise InputError(
-            f"the kernel is {asked}, but that of the frozen approximation is {kernel}. Leave {names} as they "
+            f"the kernel is {given}, but that of the frozen approximation is {kernel}. Leave {names} as they "
             "are by default: the kernel is then the approximation's."
         )
 

@@ -19,7 +19,7 @@ from gramian.compression.basis import Basis
 from gramian.compression.builder import Bounds, Builder, BuildSettings
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import AccuracyWarning, user_level
 from gramian.landmarks.partition import Partition, fit_partition
 
@@ -65,11 +65,11 @@ class TruncatedEigenBuilder(Builder):
             return np.asarray(image, np.float64)
 
         n = points.shape[0]
-        found = leading_eigenpairs(product, n, min(self.rank, n), self.tol, self.max_iter, settings.rng)
-        keep = found.values > rank_cutoff(settings.dtype) * found.values.max(initial=0.0)
-        vectors = found.vectors[:, keep] / np.sqrt(found.values[keep])
-        root = Basis.of_columns(points, vectors, settings.kernel, settings.dtype, found.values[keep])
-        notes = {"largest residual": found.residual, "passes over K": found.passes}
+        pairs = leading_eigenpairs(product, n, min(self.rank, n), self.tol, self.max_iter, settings.rng)
+        keep = pairs.values > rank_cutoff(settings.dtype) * pairs.values.max(initial=0.0)
+        vectors = pairs.vectors[:, keep] / np.sqrt(pairs.values[keep])
+        root = Basis.of_columns(points, vectors, settings.kernel, settings.dtype, pairs.values[keep])
+        notes = {"largest residual": pairs.residual, "passes over K": pairs.passes}
         return FeatureMap.lone(root, partition, settings.kernel, notes)
 
     def build(self, source: RowSource, settings: BuildSettings) -> FeatureMap:
@@ -131,7 +131,7 @@ class TruncatedEigen(Approximation):
         self.n_iter_ = int(self.features_.notes["passes over K"])
         return self
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         return replace(super()._evidence(), solver=(("iterations", f"{self.n_iter_:,}"),))
 
     def builder(self) -> TruncatedEigenBuilder:

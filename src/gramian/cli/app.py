@@ -18,10 +18,10 @@ from gramian.cli import table_training, training
 from gramian.cli.compare import compare
 from gramian.cli.files import (
     all_targets,
-    columns_beside,
     data_output,
     files_of,
     kept_columns,
+    read_fit_arguments,
     readable,
     refuse_output_over_input,
     rows_for,
@@ -61,8 +61,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"gramian {__version__}")
         raise typer.Exit
 
@@ -97,14 +97,14 @@ def fit(
         settings, tables = check_settings(replace(settings, verbose=on_terminal()), train_file)
         refuse_output_over_input("--out", out, *files_of(train_file, target))
         clock = Clock()
-        until = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
+        deadline = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
         rows = rows_to_train(train_file, target, settings, as_table=tables)
-        beside = columns_beside(train_file, settings)
+        per_row = read_fit_arguments(train_file, settings)
         clock.lap("read")
         if tables:
-            outcome = table_training.train(rows, settings, beside, clock, until)
+            outcome = table_training.train(rows, settings, per_row, clock, deadline)
         else:
-            outcome = training.train(rows, settings, beside.get("sample_weight"), clock)
+            outcome = training.train(rows, settings, per_row.get("sample_weight"), clock)
         name = rows.target.name if rows.target is not None else ""
         notes = {"task": outcome.task, "target": name, "held out": outcome.held_out_text}
         if settings.missing:
@@ -169,15 +169,15 @@ def plan(
         settings, tables = check_settings(settings, train_file)
         rows = rows_to_train(train_file, target, settings, as_table=tables)
         y = all_targets(rows)
-        found, reason = find_task(y, settings.task)
+        task, reason = find_task(y, settings.task)
         what = "columns" if tables else "features"
-        say(f"{rows.shape[0]:,} rows × {rows.shape[1]:,} {what}, {found} ({reason})")
-        y = prepared_target(y, found)
+        say(f"{rows.shape[0]:,} rows × {rows.shape[1]:,} {what}, {task} ({reason})")
+        y = prepared_target(y, task)
         if tables:
-            facts, made = table_training.plan(rows, y, found, settings)
+            facts, made = table_training.plan(rows, y, task, settings)
             print_facts(facts)
         else:
-            gamma, alpha, made = training.plan(rows, y, found, settings)
+            gamma, alpha, made = training.plan(rows, y, task, settings)
             gammas = "" if gamma is None else f"gamma {number(gamma)}, "
             usual = f"{settings.kernel}, {gammas}alpha {number(alpha)}"
             say(f"{usual} (fit searches for those that are not given)")

@@ -141,13 +141,13 @@ def measure(name: str, model: BaseEstimator, y: Array, rules: Rules) -> Entry:
     with warnings.catch_warnings(record=True) as told, threadpool_limits(rules.threads):
         warnings.simplefilter("always")
         try:
-            found = cross_validate(model, numbers, y, scoring=scoring, cv=folds, error_score="raise")
+            validated = cross_validate(model, numbers, y, scoring=scoring, cv=folds, error_score="raise")
         except Exception as error:
             return Entry(name, failure=f"{type(error).__name__}: {error}")
-    errors = float(rules.classes) - found["test_score"]
+    errors = float(rules.classes) - validated["test_score"]
     if not np.isfinite(errors).all():
         return Entry(name, failure="its errors are not finite")
-    kept = [tuple(map(float, each)) for each in (errors, found["fit_time"], found["score_time"])]
+    kept = [tuple(map(float, each)) for each in (errors, validated["fit_time"], validated["score_time"])]
     texts = tuple(dict.fromkeys(str(warning.message) for warning in told))
     return Entry(name, kept[0], kept[1], kept[2], texts)
 
@@ -224,13 +224,13 @@ def compare(
         columns = file_format(train_file).columns
         opened = training_rows(train_file, target, as_table=columns, memory=settings.memory, cells=settings)
         y = all_targets(opened)
-        found, reason = find_task(y, settings.task)
-        rules, y = replace(settings, task=found), prepared_target(y, found)  # type: ignore[arg-type]
+        task, reason = find_task(y, settings.task)
+        rules, y = replace(settings, task=task), prepared_target(y, task)  # type: ignore[arg-type]
         check_rows(opened, y, rules)
         # In memory, so that no method's seconds hold the reading of the file.
         rows = opened.rows(slice(0, len(y))) if columns else all_rows(opened)
         made = models(as_table(rows), rules)
-        say(f"{found} ({reason}), {rules.folds} folds")
+        say(f"{task} ({reason}), {rules.folds} folds")
         steps = (measure(name, model, y, rules) for name, model in made.items())
         entries = list(show_steps(steps, list(made)))
         print_summary(summary(entries, rows.shape, rules))

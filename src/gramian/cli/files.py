@@ -132,16 +132,16 @@ def training_rows(
     as_table: bool,
     memory: str,
     cells: CellOptions,
-    beside: Collection[str] = (),
+    excluded: Collection[str] = (),
 ) -> StoredSource:
     """Open rows with a target: as numbers, or as a table with columns of any type.
 
     Rows that take at most ``memory`` stay in memory once they are read; of a larger file only the rows
-    in use do. The columns ``beside`` are no features.
+    in use do. The columns ``excluded`` are no features.
 
     Raises ``InputError`` if the file gives no target, or more than one.
     """
-    drop = tuple(dict.fromkeys(beside))
+    drop = tuple(dict.fromkeys(excluded))
     choice = cells.applied(FileOptions(target, drop=drop, floats=True, keep_bytes=parse_bytes(memory)))
     if choice.drop and not file_format(path).columns:
         raise InputError(
@@ -153,13 +153,13 @@ def training_rows(
             f"{target!r} is named by --target and by --drop, --groups, --time or --weight. Name it once."
         )
     rows = open_table(path, choice) if as_table else open_numbers(path, choice)
-    found = rows.target
-    if found is None:
+    y = rows.target
+    if y is None:
         columns = rows.storage.feature_names
         names = f" (one of its columns: {listed(columns)})" if columns else ""
         raise InputError(f"{path} contains no target to learn. Pass --target NAME{names}.")
-    if found.ndim != 1:
-        raise InputError(f"{path}: the target has shape {found.shape}. Store one number a row, shape (n,).")
+    if y.ndim != 1:
+        raise InputError(f"{path}: the target has shape {y.shape}. Store one number a row, shape (n,).")
     return _print_findings(path, rows)
 
 
@@ -167,24 +167,24 @@ def rows_to_train(
     path: Path, target: str | None, settings: TrainingOptions, *, as_table: bool
 ) -> StoredSource:
     """Open rows with a target as the options of training say."""
-    beside = settings.beside.values()
+    excluded = settings.fit_columns.values()
     return training_rows(
-        path, target, as_table=as_table, memory=settings.memory, cells=settings, beside=beside
+        path, target, as_table=as_table, memory=settings.memory, cells=settings, excluded=excluded
     )
 
 
-def columns_beside(path: Path, settings: TrainingOptions) -> dict[str, Array]:
+def read_fit_arguments(path: Path, settings: TrainingOptions) -> dict[str, Array]:
     """Return the columns given beside the rows as arguments of ``fit``: groups, time, sample_weight."""
-    named = settings.beside
+    named = settings.fit_columns
     if not named:
         return {}
     cells = replace(settings, drop=None)
     table = open_table(path, cells.applied(FileOptions(columns=tuple(dict.fromkeys(named.values())))))
     n = table.shape[0]
     columns = table.rows(slice(0, n))
-    found = {parameter: labels(columns.column(name)) for parameter, name in named.items()}
-    weights = checked_weights(found.get("sample_weight"), n)
-    return found if weights is None else found | {"sample_weight": weights}
+    per_row = {parameter: labels(columns.column(name)) for parameter, name in named.items()}
+    weights = checked_weights(per_row.get("sample_weight"), n)
+    return per_row if weights is None else per_row | {"sample_weight": weights}
 
 
 def kept_columns(path: Path, keep: Collection[str], cells: CellOptions, out: Path) -> StoredSource | None:
@@ -208,9 +208,9 @@ def _print_findings(path: Path, rows: StoredSource) -> StoredSource:
 
 def all_targets(rows: StoredSource) -> Array:
     """Return the targets of all rows."""
-    found = rows.target
-    assert found is not None, "training_rows refuses rows without a target"
-    return found[slice(0, len(found))]
+    y = rows.target
+    assert y is not None, "training_rows refuses rows without a target"
+    return y[slice(0, len(y))]
 
 
 def rows_for(

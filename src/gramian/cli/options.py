@@ -171,8 +171,8 @@ class TrainingOptions(CellOptions):
     verbose: bool = False
 
     @property
-    def beside(self) -> dict[str, str]:
-        """The columns that are given beside the rows, by the names of the parameters of ``fit``."""
+    def fit_columns(self) -> dict[str, str]:
+        """The columns that become arguments of ``fit``, by the names of its parameters."""
         named = {"groups": self.groups, "time": self.time, "sample_weight": self.weight}
         return {parameter: column for parameter, column in named.items() if column is not None}
 

@@ -75,12 +75,12 @@ def predict_file(
                 if probabilities:
                     shares = model.predict_proba(block)
                     columns |= {f"probability of {name}": shares[:, j] for j, name in enumerate(classes)}
-            beside = dict(zip(kept.feature_names or (), kept.rows(where).columns)) if kept else {}
-            if both := columns.keys() & beside:
+            kept_cells = dict(zip(kept.feature_names or (), kept.rows(where).columns)) if kept else {}
+            if both := columns.keys() & kept_cells:
                 raise InputError(
                     f"--keep {both.pop()} has the name of a column of predictions. Rename it in the file."
                 )
-            write(beside | columns)
+            write(kept_cells | columns)
             if stream is not None:
                 stream.flush()
             if target is not None:
@@ -93,10 +93,10 @@ def predict_file(
     say(f"Wrote {rows.shape[0]:,} predictions to {out if stream is None else 'the standard output'}")
     if target is None:
         return
-    y, found = np.concatenate(true), np.concatenate(predicted)
+    y, answers = np.concatenate(true), np.concatenate(predicted)
     # A file of rows to predict holds a constant if its format requires a target (svmlight).
-    if y.ndim != 1 or len(np.unique(y)) < 2 or (found.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
+    if y.ndim != 1 or len(np.unique(y)) < 2 or (answers.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
         say("Not scored: the target in the file is constant, or of another type than the predictions.")
         return
-    text = score_text(scores(REGRESSION if classes is None else CLASSIFICATION, y, found))
+    text = score_text(scores(REGRESSION if classes is None else CLASSIFICATION, y, answers))
     say(f"Score on the {len(y):,} values of {target.name!r} in the file: {text}")

@@ -150,8 +150,8 @@ def print_outcome(outcome: Outcome, seconds: dict[str, float], out: Path, memory
     ]
     if outcome.scores:
         facts.append(("held out", f"{outcome.n_held:,} rows{outcome.how_held}"))
-        found = score_facts(outcome.task, outcome.scores, outcome.baseline)
-        facts += [(f"  {name}", text) for name, text in found]
+        score_lines = score_facts(outcome.task, outcome.scores, outcome.baseline)
+        facts += [(f"  {name}", text) for name, text in score_lines]
     plan = outcome.plan
     if plan is not None:
         many = memory // plan.memory_budget

@@ -39,7 +39,7 @@ from gramian.tables.regressor import TabularRegressor
 from gramian.tables.search import n_held_out, round_sizes
 from gramian.tables.small_problem import Point
 from gramian.tables.training.model_factory import ModelFactory
-from gramian.tables.training.time import Pace
+from gramian.tables.training.time import TimeEstimate
 
 #: Share of the remaining time for the fit that gives the held-out score. The fit on all rows gets the time
 #: left after the score; with less than ``LEAST_SHARE`` of the time that fit and score took, it would make a
@@ -70,30 +70,30 @@ def estimator(task: str, settings: TrainingOptions) -> TabularRegressor | Tabula
 
 
 def train(
-    rows: StoredSource, settings: TrainingOptions, beside: Mapping[str, Array], clock: Clock, until: float
+    rows: StoredSource, settings: TrainingOptions, per_row: Mapping[str, Array], clock: Clock, deadline: float
 ) -> Outcome:
     """Fit to the rows that are not held out and score the others, then fit to all rows.
 
-    beside : groups, time and sample_weight of the rows, as far as they are given.
+    per_row : groups, time and sample_weight of the rows, as far as they are given.
 
     The second fit keeps the kernel, metric, scaling and target transformation that the first one chose; its
-    search covers only bandwidth and penalty. ``until`` is when to end, on the clock of
+    search covers only bandwidth and penalty. ``deadline`` is when to end, on the clock of
     ``time.perf_counter``; if it leaves no time for the second fit, the first model is the result.
     """
-    pace, table = Pace(until), as_table(rows)
-    found = all_targets(rows)
-    task, reason = find_task(found, settings.task)
-    y = prepared_target(found, task)
+    timing, table = TimeEstimate(deadline), as_table(rows)
+    target = all_targets(rows)
+    task, reason = find_task(target, settings.task)
+    y = prepared_target(target, task)
     model = estimator(task, settings)
-    weights = beside.get("sample_weight")
-    holdout = HoldOut.of(table, beside.get("groups"), beside.get("time"))
+    weights = per_row.get("sample_weight")
+    holdout = HoldOut.of(table, per_row.get("groups"), per_row.get("time"))
     outcome = Outcome(model, task, reason, *table.shape)
     if settings.holdout > 0:
         order = split_order(y, task, settings.holdout, settings.seed, weights, holdout)
         used, held = map(np.sort, order)
         began = time.perf_counter()
-        _hold_to(model, pace.part(SCORE_TIME))
-        model.fit(table.subset(used), y[used], **{name: each[used] for name, each in beside.items()})
+        _hold_to(model, timing.part(SCORE_TIME))
+        model.fit(table.subset(used), y[used], **{name: each[used] for name, each in per_row.items()})
         outcome.unused = unused_columns(model.columns_)
         outcome.judge(y, model.predict(table.subset(held)), used, held, weights)
         if settings.groups is not None:
@@ -102,12 +102,12 @@ def train(
             outcome.how_held = f", the latest by {settings.time!r}"
         searched = search_text(model)
         clock.lap("search and held-out score")
-        outcome.on_all_rows = pace.left >= LEAST_SHARE * (time.perf_counter() - began)
+        outcome.on_all_rows = timing.left >= LEAST_SHARE * (time.perf_counter() - began)
     if outcome.on_all_rows:
         if settings.holdout > 0:
             model.set_params(**choice(model))
-        _hold_to(model, pace)
-        model.fit(table, y, **beside)
+        _hold_to(model, timing)
+        model.fit(table, y, **per_row)
         clock.lap("fit on all rows")
         outcome.unused = unused_columns(model.columns_)
         if settings.holdout == 0:
@@ -125,10 +125,10 @@ def train(
     return outcome
 
 
-def _hold_to(model: TabularRegressor | TabularClassifier, pace: Pace) -> None:
+def _hold_to(model: TabularRegressor | TabularClassifier, timing: TimeEstimate) -> None:
     """Give a model the remaining time as its limit."""
-    if pace.limited:
-        model.set_params(time_limit=max(LEAST_SECONDS, pace.left))
+    if timing.limited:
+        model.set_params(time_limit=max(LEAST_SECONDS, timing.left))
 
 
 def choice(model: TabularRegressor | TabularClassifier) -> dict[str, Any]:
@@ -136,8 +136,8 @@ def choice(model: TabularRegressor | TabularClassifier) -> dict[str, Any]:
 
     As parameters of the estimator; empty if there was no time to compare.
     """
-    found = model.search_
-    kept = next((trial for trial in found.trials if trial.kept), None)
+    result = model.search_
+    kept = next((trial for trial in result.trials if trial.kept), None)
     if kept is None:
         return {}
     chosen: dict[str, Any] = {
@@ -145,16 +145,16 @@ def choice(model: TabularRegressor | TabularClassifier) -> dict[str, Any]:
         "metric": kept.metric,
         "scaling": kept.setting.scaling,
     }
-    if found.other is not None:
+    if result.other is not None:
         # The model is a mean of two, and each has learned its own metric.
-        chosen |= {"kernel": (kept.setting.kernel, found.other.point.kernel), "metric": model.metric}
+        chosen |= {"kernel": (kept.setting.kernel, result.other.point.kernel), "metric": model.metric}
     return chosen | ({"target": kept.setting.target} if isinstance(model, TabularRegressor) else {})
 
 
 def search_text(model: TabularRegressor | TabularClassifier) -> str:
     """Return the size of a fitted model's search as text."""
-    found = model.search_
-    return f"{found.n_judged:,} models on up to {found.n_rows:,} rows, {found.seconds:.1f} s"
+    result = model.search_
+    return f"{result.n_judged:,} models on up to {result.n_rows:,} rows, {result.seconds:.1f} s"
 
 
 def unused_columns(columns: TableColumns) -> tuple[str, ...]:
@@ -184,11 +184,11 @@ def columns_facts(columns: TableColumns) -> list[tuple[str, str]]:
 
 
 def _facts(model: TabularRegressor | TabularClassifier, searched: str) -> list[tuple[str, str]]:
-    found, setting = model.search_, model.search_.setting
-    form = next((trial.metric for trial in found.trials if trial.kept), None) or "no"
+    result, setting = model.search_, model.search_.setting
+    form = next((trial.metric for trial in result.trials if trial.kept), None) or "no"
     parts = [f"{setting.kernel} kernel with {form} metric"]
-    if found.other is not None:
-        parts.append(f"averaged with {found.other.point.kernel} kernel")
+    if result.other is not None:
+        parts.append(f"averaged with {result.other.point.kernel} kernel")
     parts.append(f"{setting.scaling} scaling")
     if isinstance(model, TabularRegressor):
         parts.append(f"target {'as it is' if setting.target == 'none' else f'by {setting.target}'}")
@@ -227,17 +227,17 @@ def plan(
         f"{size:,}"
         for size in round_sizes(n, parse_bytes(settings.memory) // SEARCH_MEMORY, EFFORTS[DEFAULT])
     )
-    found = [
+    facts = [
         *columns_facts(columns),
         ("search", f"rounds of {sizes} rows, scored on {n_held_out(n):,} held-out rows"),
     ]
     targets = (NumberTargets if task == REGRESSION else ClassTargets)(y, n)
     resources = Run(parse_bytes(settings.memory), Engine(settings.threads))
     factory = ModelFactory(LabelledRows(source, targets), point, resources, settings.seed)
-    whole = factory.exact()
-    options: list[Exact | MultiResolution] = [] if whole is None else [whole.exactly()]
+    whole = factory.exact_factory()
+    options: list[Exact | MultiResolution] = [] if whole is None else [whole.exact_solver()]
     options += factory.approximations
     for approximation in options[:-1]:
         with suppress(BudgetError):
-            return found, plan_ridge(factory.setup(approximation), source, targets.shape[1])
-    return found, plan_ridge(factory.setup(options[-1]), source, targets.shape[1])
+            return facts, plan_ridge(factory.setup(approximation), source, targets.shape[1])
+    return facts, plan_ridge(factory.setup(options[-1]), source, targets.shape[1])

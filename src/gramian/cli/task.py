@@ -23,17 +23,17 @@ from gramian.tables.holdout import HoldOut
 MOST_CLASSES = 20
 
 
-def find_task(y: Array, asked: str) -> tuple[str, str]:
+def find_task(y: Array, requested: str) -> tuple[str, str]:
     """Return the task and the reason for it."""
-    if asked != CLASSIFICATION:
+    if requested != CLASSIFICATION:
         _refuse_markers(y)
-    if asked != "auto":
-        if asked == REGRESSION and y.dtype.kind not in "biuf":
+    if requested != "auto":
+        if requested == REGRESSION and y.dtype.kind not in "biuf":
             raise InputError(
                 "the target holds text, which regression cannot predict. "
                 + (written_advice(np.unique(y).tolist()) or "Pass --task classification.")
             )
-        return asked, "as asked"
+        return requested, "as asked"
     if y.dtype.kind in "OUS":
         _refuse_own_classes(np.unique(y).tolist(), len(y))
     if y.dtype.kind not in "iuf":

@@ -54,9 +54,9 @@ def train(rows: StoredSource, settings: TrainingOptions, weights: Array | None, 
     Mean, deviation and parameters come from the rows that are not held out, so that nothing has seen the rows
     of the score.
     """
-    found = all_targets(rows)
-    task, reason = find_task(found, settings.task)
-    y, weights = prepared_target(found, task), relative_weights(weights)
+    target = all_targets(rows)
+    task, reason = find_task(target, settings.task)
+    y, weights = prepared_target(target, task), relative_weights(weights)
     used = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)
     held = used[:0]
     if settings.holdout > 0:
@@ -72,17 +72,17 @@ def train(rows: StoredSource, settings: TrainingOptions, weights: Array | None, 
         gamma = AUTO
     model = estimator(task, settings, gamma, AUTO if settings.alpha is None else settings.alpha)
     outcome = Outcome(model, task, reason, *rows.shape)
-    asked = [name for name, value in (("gamma", gamma), ("alpha", model.alpha)) if value == AUTO]
+    auto_names = [name for name, value in (("gamma", gamma), ("alpha", model.alpha)) if value == AUTO]
     if len(held):
         model.fit(take_rows(source, used), y[used], own)
         with named_columns():
             predicted = by_blocks(model.predict, take_rows(source, held))
         outcome.judge(y, predicted, used, held, weights)
-        model.set_params(**{name: _parameter(model, name) for name in asked})
-        clock.lap("search and held-out score" if asked else "held-out score")
+        model.set_params(**{name: _parameter(model, name) for name in auto_names})
+        clock.lap("search and held-out score" if auto_names else "held-out score")
     model.fit(source, y, weights)
     clock.lap("fit on all rows")
-    outcome.facts, outcome.plan = _facts(model, asked, len(used)), model.plan_
+    outcome.facts, outcome.plan = _facts(model, auto_names, len(used)), model.plan_
     if seen is not None:
         outcome.model = Pipeline([("scaler", _scaler(seen, rows.feature_names)), ("model", model)])
         # The pipeline's first step has the column names; it passes none to the model.
@@ -104,13 +104,13 @@ def _parameter(model: KernelRidge | KernelRidgeClassifier, name: str) -> float |
 
 def _scaler(seen: Moments, names: tuple[str, ...] | None) -> StandardScaler:
     """Return scikit-learn's scaler with moments that were computed outside it."""
-    found = StandardScaler(with_mean=not seen.sparse)
-    found.mean_, found.scale_ = seen.mean, Scaler.of(seen).scale
-    found.var_, found.n_samples_seen_ = seen.squares / seen.mass, int(seen.mass)
-    found.n_features_in_ = len(seen.mean)
+    scaler = StandardScaler(with_mean=not seen.sparse)
+    scaler.mean_, scaler.scale_ = seen.mean, Scaler.of(seen).scale
+    scaler.var_, scaler.n_samples_seen_ = seen.squares / seen.mass, int(seen.mass)
+    scaler.n_features_in_ = len(seen.mean)
     if names is not None:
-        found.feature_names_in_ = np.asarray(names, object)
-    return found
+        scaler.feature_names_in_ = np.asarray(names, object)
+    return scaler
 
 
 def usual_gamma(kernel: str, X: RowSource, rng: np.random.Generator) -> float | None:
@@ -138,14 +138,14 @@ def plan(
 
 
 def _facts(
-    model: KernelRidge | KernelRidgeClassifier, asked: list[str], n_rows: int
+    model: KernelRidge | KernelRidgeClassifier, auto_names: list[str], n_rows: int
 ) -> list[tuple[str, str]]:
     gamma, alpha = _parameter(model, "gamma"), _parameter(model, "alpha")
     facts = [
         ("kernel", f"{model.kernel}, {'' if gamma is None else f'gamma {gamma:.4g}, '}alpha {alpha:.4g}")
     ]
-    if asked:
-        facts.append(("", f"{' and '.join(asked)} by leave-one-out errors on {n_rows:,} rows"))
+    if auto_names:
+        facts.append(("", f"{' and '.join(auto_names)} by leave-one-out errors on {n_rows:,} rows"))
     facts.append(("method", model.plan_.title))
     if isinstance(model.predictor_, Predictor):
         facts.append(("blocks, rank", f"{len(model.predictor_.weights[-1])}, {model.rank_:,}"))

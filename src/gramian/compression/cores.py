@@ -101,7 +101,7 @@ def block_row_grams(
     outer = [np.zeros((len(v), len(v))) for v in joined]
 
     def strip(a: int) -> list[tuple[int, Float64Array]]:
-        found = []
+        others = []
         own = np.zeros_like(outer[a])
         mine = _joined_points(points, runs[a])
         for b in range(a, len(runs)):
@@ -110,8 +110,8 @@ def block_row_grams(
             own += Y @ Y.T
             if b > a:
                 Y = block.T @ joined[a]
-                found.append((b, Y @ Y.T))
-        return [(a, own), *found]
+                others.append((b, Y @ Y.T))
+        return [(a, own), *others]
 
     with engine.results(strip, range(len(runs))) as strips:
         for parts in strips:
@@ -163,12 +163,12 @@ def _cut(
     """Cut a matrix over two runs into its blocks and return the wanted ones."""
     down = np.concatenate([[0], np.cumsum([sizes[s] for s in rows])]).tolist()
     across = np.concatenate([[0], np.cumsum([sizes[t] for t in columns])]).tolist()
-    found = {}
+    blocks = {}
     for s, t in wanted:
         i, j = s - rows[0], t - columns[0]
         # Copy: a view would keep the whole matrix in memory.
-        found[s, t] = np.ascontiguousarray(matrix[down[i] : down[i + 1], across[j] : across[j + 1]])
-    return found
+        blocks[s, t] = np.ascontiguousarray(matrix[down[i] : down[i + 1], across[j] : across[j + 1]])
+    return blocks
 
 
 def join_blocks(
@@ -216,10 +216,10 @@ def sampled_core(
     def prepare(s: int) -> tuple[Float64Array, str, float]:
         basis, size = bases[s], rows[s].shape[0]
         W = kernel(rows[s], basis.landmarks, dtype=np.float64, n_jobs=1) @ basis.matrix
-        found, singular = determined_columns(W), ""
-        if found < basis.rank:
+        rank, singular = determined_columns(W), ""
+        if rank < basis.rank:
             singular = (
-                f"the least squares of block {s} are singular: its {size} sampled rows determine {found} of "
+                f"the least squares of block {s} are singular: its {size} sampled rows determine {rank} of "
                 f"{basis.rank} columns of the basis"
             )
         if not regularised:
@@ -269,8 +269,8 @@ def determined_columns(values: Float64Array) -> int:
     """Return how many eigenvalues of WᵀW are above its rounding: coefficients that its rows determine."""
     if not values.size:
         return 0
-    found = la.eigvalsh(values.T @ values, check_finite=False)
-    return int(np.count_nonzero(found > rank_cutoff(np.float64) * found[-1]))
+    eigenvalues = la.eigvalsh(values.T @ values, check_finite=False)
+    return int(np.count_nonzero(eigenvalues > rank_cutoff(np.float64) * eigenvalues[-1]))
 
 
 def ridge_inverse(values: Float64Array, ridge: float | Float64Array) -> Float64Array:
@@ -285,8 +285,8 @@ def ridge_inverse(values: Float64Array, ridge: float | Float64Array) -> Float64A
     floor = rank_cutoff(np.float64) * float(np.square(values).sum())
     roots = np.sqrt(np.maximum(np.broadcast_to(ridge, rank), floor))
     basis, factor = la.qr(np.vstack([values, np.diag(roots)]), mode="economic", check_finite=False)
-    found: Float64Array = la.solve_triangular(factor, basis[: values.shape[0]].T, check_finite=False)
-    return found
+    inverse: Float64Array = la.solve_triangular(factor, basis[: values.shape[0]].T, check_finite=False)
+    return inverse
 
 
 def pseudo_inverse(values: Float64Array) -> Float64Array:
@@ -294,5 +294,5 @@ def pseudo_inverse(values: Float64Array) -> Float64Array:
     if not values.shape[1]:
         return np.zeros((0, values.shape[0]))
     basis, factor = la.qr(values, mode="economic", check_finite=False)
-    found: Float64Array = la.solve_triangular(factor, basis.T, check_finite=False)
-    return found
+    inverse: Float64Array = la.solve_triangular(factor, basis.T, check_finite=False)
+    return inverse

@@ -50,11 +50,11 @@ class Workload:
             stored = -(-2 * first.nnz // first.shape[0])
             # A source that reads ahead holds the caller's block, the next one, and for a moment one more.
             blocks = 3 if getattr(source, "reads_ahead", False) else 1
-            beside = blocks * stored * item
+            row_bytes = blocks * stored * item
         else:
-            stored, beside = None, getattr(source, "row_bytes", 2 * d * item)
+            stored, row_bytes = None, getattr(source, "row_bytes", 2 * d * item)
         held = getattr(source, "read_bytes", 0)
-        return cls(n, d, n_outputs, item, beside, held, stored, streamed)
+        return cls(n, d, n_outputs, item, row_bytes, held, stored, streamed)
 
 
 @dataclass(frozen=True)

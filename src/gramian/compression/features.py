@@ -224,8 +224,8 @@ class FeatureMap:
                 return work(start + unit.rows, unit, X, self.unit_features(X, unit))
 
             labels = self.partition.route(rows, engine)
-            with engine.results(task, units_by_leaf(labels, self.leaf_levels)) as found:
-                yield from found
+            with engine.results(task, units_by_leaf(labels, self.leaf_levels)) as results:
+                yield from results
 
     def leaf_blocks(
         self, source: RowSource, *, chunk_rows: int, engine: Engine

@@ -237,11 +237,11 @@ def within_rows(builder: Builder, n_rows: int) -> Builder:
     """
     own = -(-n_rows // min(n_rows, getattr(builder, "rank", None) or n_rows))
     for name, most in (("n_blocks", n_rows), ("n_experts", own)):
-        asked = getattr(builder, name, None)
-        if isinstance(asked, int) and asked > n_rows:
-            if asked > DEFAULT_PARTS:
+        count = getattr(builder, name, None)
+        if isinstance(count, int) and count > n_rows:
+            if count > DEFAULT_PARTS:
                 warnings.warn(
-                    f"{name}={asked:,} is more than the {n_rows:,} rows; {most:,} are used. Lower {name}.",
+                    f"{name}={count:,} is more than the {n_rows:,} rows; {most:,} are used. Lower {name}.",
                     UserWarning,
                     stacklevel=user_level(),
                 )
@@ -257,18 +257,18 @@ def warn_of_ranks(builder: Builder, n_rows: int) -> None:
     if builder.bounds.map_columns:
         return
     for size in fields(builder):  # type: ignore[arg-type]
-        asked = getattr(builder, size.name)
-        if size.name in ("rank", "root_rank") and asked not in (None, size.default):
-            at_most_rows(size.name, asked, n_rows)
+        rank = getattr(builder, size.name)
+        if size.name in ("rank", "root_rank") and rank not in (None, size.default):
+            at_most_rows(size.name, rank, n_rows)
 
 
-def at_most_rows(name: str, asked: int, n_rows: int) -> int:
+def at_most_rows(name: str, rank: int, n_rows: int) -> int:
     """Return a rank, reduced to the number of rows with a warning if it is larger."""
-    if asked > n_rows:
+    if rank > n_rows:
         warnings.warn(
-            f"{name}={asked} is larger than n_samples = {n_rows}: no matrix of {n_rows} rows has a higher "
+            f"{name}={rank} is larger than n_samples = {n_rows}: no matrix of {n_rows} rows has a higher "
             f"rank than {n_rows}, which is used instead. Give {name} <= {n_rows}.",
             UserWarning,
             stacklevel=user_level(),
         )
-    return min(asked, n_rows)
+    return min(rank, n_rows)

@@ -91,8 +91,8 @@ class Predictor:
         def work(unit: Unit) -> tuple[Unit, Float64Array]:
             return unit, self._unit(rows[unit.rows], unit, labels[unit.rows])
 
-        with engine.results(work, units_by_leaf(labels, self.leaf_levels)) as found:
-            for unit, values in found:
+        with engine.results(work, units_by_leaf(labels, self.leaf_levels)) as results:
+            for unit, values in results:
                 out[unit.rows] = values
         return out
 

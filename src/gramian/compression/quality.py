@@ -108,27 +108,27 @@ def measure(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Mea
     n, left = residual.n_rows, residual.leftover()
     m = min(n_rows, n)
     certain = m == n or m < LEAST_ROWS
-    found = _one_phase(residual, left, m, rng) if certain else _two_phases(residual, left, m, rng)
+    drawn = _one_phase(residual, left, m, rng) if certain else _two_phases(residual, left, m, rng)
 
     diagonal = residual.diagonal(left) ** 2
-    kernel = float(left.kernel @ left.kernel) + found.kernel
-    ratio = _ratio(float(diagonal.sum() + found.error.sum()), kernel)
+    kernel = float(left.kernel @ left.kernel) + drawn.kernel
+    ratio = _ratio(float(diagonal.sum() + drawn.error.sum()), kernel)
     low, high, spread = 0.0, np.inf, np.inf
     if not certain or m == n:
-        variance, loose = sum_variance(found.error_difference - ratio * found.kernel_difference, found.chance)
-        spread = _ratio(float(np.sqrt(max(variance, found.predicted_variance))), kernel)
+        variance, loose = sum_variance(drawn.error_difference - ratio * drawn.kernel_difference, drawn.chance)
+        spread = _ratio(float(np.sqrt(max(variance, drawn.predicted_variance))), kernel)
         unseen = _ratio((1.0 - m / n) / m * float(left.final @ left.final), kernel)
         low, high = interval(ratio, spread, loose, unseen)
     value = float(np.sqrt(ratio))
     root_spread = spread / (2.0 * value) if value > 0 else 0.0  # delta method
     blocks = residual.features.partition.n_blocks
-    held = np.concatenate([left.leaves, left.leaves[found.rows]])
-    squared = np.bincount(held, np.concatenate([diagonal, found.error]), minlength=blocks)
+    held = np.concatenate([left.leaves, left.leaves[drawn.rows]])
+    squared = np.bincount(held, np.concatenate([diagonal, drawn.error]), minlength=blocks)
     return MeasuredErrors(
         ErrorEstimate(value, root_spread, m, float(np.sqrt(low)), float(np.sqrt(high))),
         trace_error(residual, left),
         np.asarray(squared, np.float64),
-        found.inside + float(diagonal.sum()),
+        drawn.inside + float(diagonal.sum()),
         float(diagonal.sum()),
         np.bincount(left.leaves, minlength=blocks),
     )
@@ -200,7 +200,7 @@ def block_intervals(
     compared with each other. Rows and columns are then sampled alike, so the standard error of the ratio is
     twice that of row sums.
     """
-    found = np.full((3, operator.n_blocks), np.nan)
+    intervals = np.full((3, operator.n_blocks), np.nan)
     for s, (count, error, kernel) in enumerate(operator.block_sums(exact, n_rows=n_rows)):
         m = len(error)
         if m == 0:
@@ -211,8 +211,8 @@ def block_intervals(
             gaps = error - ratio * kernel
             spread = 2.0 * float(np.sqrt((1.0 - m / count) * m * gaps.var(ddof=1))) / kernel.sum()
         bounds = interval(ratio, spread, m) if m < count else (ratio, ratio)
-        found[:, s] = np.sqrt([ratio, *bounds])
-    return found
+        intervals[:, s] = np.sqrt([ratio, *bounds])
+    return intervals
 
 
 def _first_size(left: Leftover) -> Float64Array:

@@ -260,9 +260,9 @@ def _shared_pairs(
     pairs = engine.map(leading, range(len(matrices)))
     while True:
         ranks = size.share([gain(np.maximum(values, 0.0)) for values, _ in pairs], counts)
-        found = np.asarray([len(values) for values, _ in pairs])
+        known = np.asarray([len(values) for values, _ in pairs])
         whole = np.asarray([len(matrix) for matrix in matrices])
-        short = [int(s) for s in np.flatnonzero((ranks == found) & (found < whole))]
+        short = [int(s) for s in np.flatnonzero((ranks == known) & (known < whole))]
         if not short:
             return pairs, ranks
         for s, pair in zip(short, engine.map(lambda s: descending_eigh(matrices[s]), short), strict=True):

@@ -122,26 +122,26 @@ class Report(Shown):
 
     def with_errors(self, residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Report:
         """Return the report with error estimates over the rows of the residual."""
-        found = measure(residual, n_rows=n_rows, rng=rng)
-        total = float(found.squared.sum())
+        errors = measure(residual, n_rows=n_rows, rng=rng)
+        total = float(errors.squared.sum())
         part = 1.0 / total if total > 0 else 0.0
-        order = np.argsort(-found.squared, kind="stable")
+        order = np.argsort(-errors.squared, kind="stable")
         blocks = (
             tuple(
-                BlockShare(int(s), int(found.counts[s]), self.levels[-1][s], float(part * found.squared[s]))
+                BlockShare(int(s), int(errors.counts[s]), self.levels[-1][s], float(part * errors.squared[s]))
                 for s in order
-                if found.counts[s]
+                if errors.counts[s]
             )
             if len(self.levels[-1]) > 1
             else ()
         )
         full = replace(
             self,
-            frobenius=found.relative,
-            trace=found.trace,
+            frobenius=errors.relative,
+            trace=errors.trace,
             spectral=spectral_error(residual, n_rows=SPECTRAL_ROWS, tol=SPECTRAL_TOL, rng=rng),
-            diagonal=part * found.diagonal,
-            inside=part * found.inside,
+            diagonal=part * errors.diagonal,
+            inside=part * errors.inside,
             blocks=blocks,
         )
         return replace(full, judgement=judge(full))

@@ -141,7 +141,7 @@ def _left_factors(
 ) -> dict[int, tuple[IntArray, Float64Array]]:
     """Return for each node the picked rows that meet it, and their factor (ranks × rows)."""
     forest = features.forest
-    found: dict[int, list[tuple[Array, Float64Array]]] = defaultdict(list)
+    factors: dict[int, list[tuple[Array, Float64Array]]] = defaultdict(list)
     done = features.leaf_blocks(as_source(picked), chunk_rows=picked.shape[0], engine=engine)
     with closing(done) as blocks:
         for numbers, unit, F in blocks:
@@ -149,12 +149,12 @@ def _left_factors(
                 W = F[segment.rows, forest.columns(segment.node)].astype(np.float64)
                 rows = numbers[segment.rows]
                 if features.core is None:
-                    found[segment.node].append((rows, W.T))
+                    factors[segment.node].append((rows, W.T))
                 else:
                     coupled = W @ features.core.row_strip(segment.node)
                     for t, part in enumerate(features.core.split_columns(coupled)):
-                        found[t].append((rows, part.T))
+                        factors[t].append((rows, part.T))
     return {
         node: (np.concatenate([rows for rows, _ in parts]), np.concatenate([f for _, f in parts], axis=1))
-        for node, parts in found.items()
+        for node, parts in factors.items()
     }

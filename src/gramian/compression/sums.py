@@ -69,8 +69,8 @@ def add_rows(
                 F[segment.rows, forest.columns(segment.node)] *= root[segment.rows]
         return unit_products(forest, unit, F, Y)
 
-    with features.map_units(rows, work, engine) as found:
-        for unit, parts in found:
+    with features.map_units(rows, work, engine) as results:
+        for unit, parts in results:
             add_unit(sums, parts)
             progress(len(unit.rows))
 

@@ -135,13 +135,13 @@ def unique_names(named: Iterable[tuple[str, str]], columns: Iterable[str]) -> tu
     >>> unique_names([("a", "a=b"), ("a", "a=c"), ("a=b", "a=b")], ["a", "a=b"])
     ('a=b (2)', 'a=c', 'a=b')
     """
-    found, taken = [], set(columns)
+    unique, taken = [], set(columns)
     for column, name in named:
         further = (f"{name} ({k})" for k in count(2))
         free = name if name == column else next(text for text in chain([name], further) if text not in taken)
         taken.add(free)
-        found.append(free)
-    return tuple(found)
+        unique.append(free)
+    return tuple(unique)
 
 
 def without_kind(cells: Cells) -> Cells:
@@ -220,7 +220,7 @@ def _kinds(levels: Sequence[Any], column: str) -> dict[str, Any]:
     """Return the kinds of some values, with one example of each."""
     if levels and set(map(type, levels)) == {str}:  # by far the most common case
         return {CATEGORY: levels[0]}
-    found: dict[str, Any] = {}
+    examples: dict[str, Any] = {}
     kinds: dict[type[Any], str | None] = {}
     for value in levels:
         if is_missing(value):
@@ -231,8 +231,8 @@ def _kinds(levels: Sequence[Any], column: str) -> dict[str, Any]:
         kind = kinds[own]
         if kind is None:
             raise _unreadable_error(column, f"values of type {own.__name__}", value)
-        found.setdefault(kind, value)
-    return found
+        examples.setdefault(kind, value)
+    return examples
 
 
 def _one_kind(kinds: dict[str, Any], column: str) -> str:

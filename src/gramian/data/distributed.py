@@ -68,8 +68,8 @@ def _onto(
     *values: object,
 ) -> Result:
     """Return the work's result for a part, combined with the total of the parts before it."""
-    found = work(*values)
-    return found if total is None else combine([total, found])
+    own = work(*values)
+    return own if total is None else combine([total, own])
 
 
 class Cluster(Protocol):
@@ -121,5 +121,5 @@ def cluster_of(X: RowsLike | None, engine: Cluster | None) -> Cluster | None:
     if engine is not None or not is_elsewhere(X):
         return engine
     reader = import_module(READERS[type(X).__module__.partition(".")[0]])
-    found: Cluster = reader.engine()
-    return found
+    cluster: Cluster = reader.engine()
+    return cluster

@@ -37,23 +37,23 @@ def fingerprint(data: RowSource | StoredColumn | Array) -> str:
     >>> fingerprint(X) == fingerprint(X.copy()), fingerprint(X) == fingerprint(X + 1)
     (True, False)
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     described = getattr(data, "identity", None)
     if described is not None:
-        found.update(repr(described).encode())
-        return found.hexdigest()
+        digest.update(repr(described).encode())
+        return digest.hexdigest()
     if isinstance(data, np.ndarray) and data.ndim != 2:
         take: Any = data.__getitem__
     else:
         take = data.__getitem__ if isinstance(data, StoredColumn) else as_source(data).take
     shape, dtype = tuple(int(size) for size in data.shape), np.dtype(data.dtype)
-    found.update(repr((shape, dtype.str)).encode())
+    digest.update(repr((shape, dtype.str)).encode())
     row = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
     n = min(shape[0], SAMPLE_ROWS, max(2, SAMPLE_BYTES // max(1, row)))
     spread = np.unique(np.linspace(0, max(0, shape[0] - 1), n).astype(np.intp))
     for start in range(0, len(spread), PART_ROWS):
-        add_bytes(found, take(spread[start : start + PART_ROWS]))
-    return found.hexdigest()
+        add_bytes(digest, take(spread[start : start + PART_ROWS]))
+    return digest.hexdigest()
 
 
 def content(data: RowSource | Rows) -> str:
@@ -69,27 +69,27 @@ def content(data: RowSource | Rows) -> str:
     (True, False)
     """
     source = as_source(data) if isinstance(data, np.ndarray) or sp.issparse(data) else data
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     if isinstance(source, MappedRows):
-        found.update(repr((source.row_map.identity, content(source.source))).encode())
-        return found.hexdigest()
+        digest.update(repr((source.row_map.identity, content(source.source))).encode())
+        return digest.hexdigest()
     array = source.array if isinstance(source, ArraySource) else None
     mapped = isinstance(array, np.memmap)
     if (array is not None and not mapped) or getattr(source, "identity", "") is None:
         read: Any = source.rows if array is None else array.__getitem__
-        found.update(repr((tuple(map(int, source.shape)), source.dtype.str)).encode())
+        digest.update(repr((tuple(map(int, source.shape)), source.dtype.str)).encode())
         height = max(1, BLOCK_BYTES // max(1, source.dtype.itemsize * source.shape[1]))
         for where in row_slices(source.shape[0], height):
-            add_bytes(found, read(where))
-        return found.hexdigest()
-    found.update(fingerprint(source).encode())
+            add_bytes(digest, read(where))
+        return digest.hexdigest()
+    digest.update(fingerprint(source).encode())
     if isinstance(array, np.memmap) and array.filename is not None:
         state = os.stat(array.filename)
-        found.update(repr((os.path.basename(array.filename), state.st_size, state.st_mtime_ns)).encode())
+        digest.update(repr((os.path.basename(array.filename), state.st_size, state.st_mtime_ns)).encode())
     if not isinstance(source, Partitioned):
         for where in spread_blocks(source.shape[0]):
-            add_bytes(found, source.take(np.arange(where.start, where.stop)))
-    return found.hexdigest()
+            add_bytes(digest, source.take(np.arange(where.start, where.stop)))
+    return digest.hexdigest()
 
 
 def spread_blocks(n_rows: int) -> Iterator[slice]:

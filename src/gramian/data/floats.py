@@ -49,7 +49,7 @@ def _are_close(kernel: Callable[..., FloatArray], rows: FloatArray, rounded: Flo
     """Return whether rows and rounded ones have the same kernel values; the largest rows are compared."""
     largest = np.abs(rows).max(axis=1, initial=0.0)
     some = np.argpartition(-largest, COMPARED)[:COMPARED] if len(rows) > COMPARED else slice(None)
-    own, found = (
+    own, other = (
         np.diagonal(kernel(rows[some], other, dtype=np.float64, n_jobs=1)) for other in (None, rounded[some])
     )
-    return bool((np.abs(found - own) <= entry_tolerance(np.float32) * np.abs(own)).all())
+    return bool((np.abs(other - own) <= entry_tolerance(np.float32) * np.abs(own)).all())

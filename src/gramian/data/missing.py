@@ -36,10 +36,10 @@ def missing_texts(given: Sequence[str] | None) -> tuple[str, ...]:
 
 def text_list(name: str, values: Sequence[str]) -> tuple[str, ...]:
     """Return a list of texts that a user gave as a tuple."""
-    found = None if isinstance(values, str) or not is_iterable(values) else tuple(values)
-    if found is None or not all(isinstance(value, str) for value in found):
+    texts = None if isinstance(values, str) or not is_iterable(values) else tuple(values)
+    if texts is None or not all(isinstance(value, str) for value in texts):
         raise InputError(f"{name}={quoted(values)} is no list of texts. Pass one, such as {name}=['a'].")
-    return found
+    return texts
 
 
 def says_missing(text: str, texts: Collection[str]) -> bool:

@@ -48,8 +48,8 @@ def names_of(X: RowsLike) -> tuple[str, ...] | None:
     if isinstance(X, Records | TableSource):
         return X.names
     if isinstance(X, RowSource):
-        found = getattr(X, "feature_names", None)
-        return None if found is None else text_names(found)
+        names = getattr(X, "feature_names", None)
+        return None if names is None else text_names(names)
     labels = getattr(X, "columns", None)  # Dask, and other packages with frames
     return text_names(labels) if isinstance(labels, Iterable) else None
 
@@ -76,9 +76,9 @@ def places_of(
         return None
     if tuple(names) == tuple(known):
         return None
-    found = {name: j for j, name in enumerate(names)}
-    missing = [name for name in known if name not in found and name not in unused]
-    more = sorted(found.keys() - set(known), key=found.__getitem__)
+    places = {name: j for j, name in enumerate(names)}
+    missing = [name for name in known if name not in places and name not in unused]
+    more = sorted(places.keys() - set(known), key=places.__getitem__)
     if missing:
         also = f" It has {shown_names(more)}, which they did not have." if more else ""
         raise InputError(
@@ -90,7 +90,7 @@ def places_of(
             f"{SHOULD_MATCH} X has {shown_names(more, 'a ')}, which the training rows did not have. Leave "
             f"out what the model was not trained on, such as an id or the target. {LIKE}"
         )
-    return tuple(found.get(name, -1) for name in known)
+    return tuple(places.get(name, -1) for name in known)
 
 
 def is_counted(names: Sequence[str]) -> bool:
@@ -125,10 +125,10 @@ def with_columns(X: Any, places: Sequence[int]) -> Any:
     if isinstance(X, Records):
         return X.chosen(places)
     if kind is None and isinstance(X, RowSource):
-        found: Any = map_rows(X, ColumnOrder(tuple(places)))
-        names = found.source.feature_names
-        found.feature_names = tuple(names[j] for j in places)
-        return found
+        moved: Any = map_rows(X, ColumnOrder(tuple(places)))
+        names = moved.source.feature_names
+        moved.feature_names = tuple(names[j] for j in places)
+        return moved
     labels = list(column_labels(X))
     chosen = [labels[j] for j in places]
     return X[chosen] if kind is None else X.select(chosen)

@@ -81,20 +81,20 @@ def find_files(paths: Paths) -> list[Path]:
     if path.is_dir():
         hidden = (".", "_")
         files = (file for file in path.rglob("*") if file.is_file())
-        found = sorted(
+        matches = sorted(
             file
             for file in files
             if not any(part.startswith(hidden) for part in file.relative_to(path).parts)
         )
-        if not found:
+        if not matches:
             raise InputError(f"The folder {path} holds no files. Pass one with at least one file of rows.")
-        return found
+        return matches
     if glob.has_magic(str(path)):
-        found = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
-        found = [file for file in found if file.is_file() or _is_store(file)]
-        if not found:
+        matches = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+        matches = [file for file in matches if file.is_file() or _is_store(file)]
+        if not matches:
             raise InputError(f"No file matches {path}. Check the pattern.")
-        return found
+        return matches
     siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
     raise InputError(f"There is no file {path}.{did_you_mean(path.name, siblings)} Check the path.")
 

@@ -49,8 +49,8 @@ class StoredSource:
         self._count()
         self._reset()
         if drop:
-            found = {k: self._lacking(k) for k in range(len(storage.pieces))}
-            self._dropped = {k: rows for k, rows in found.items() if len(rows)}
+            lacking = {k: self._lacking(k) for k in range(len(storage.pieces))}
+            self._dropped = {k: rows for k, rows in lacking.items() if len(rows)}
             self._count()
         if self.n_dropped:
             warnings.warn(
@@ -169,11 +169,11 @@ class StoredSource:
             bounds = np.searchsorted(numbers, self._starts)
         for k in np.flatnonzero(np.diff(bounds)).tolist():
             at, first = slice(*bounds[k : k + 2].tolist()), int(self._starts[k])
-            found = numbers[at]
-            if isinstance(found, range):
-                yield k, at, slice(found.start - first, found.stop - first)
+            own = numbers[at]
+            if isinstance(own, range):
+                yield k, at, slice(own.start - first, own.stop - first)
             else:
-                yield k, at, found - first
+                yield k, at, own - first
 
     def _part(self, k: int, where: slice | IntArray, what: str) -> Any:
         """Return some rows (or targets) of a piece, checked, numbered without the rows left out."""
@@ -192,10 +192,10 @@ class StoredSource:
         bad = next(iter(_lacking_rows(values)), None)
         if bad is not None:
             raise self._refusal(piece, int(rows[bad]), values[bad], what)
-        found = too_large(values) if what == "rows" else None
-        if found is not None:
-            place = f"row {piece.first + int(rows[found[0]])} of {self.storage.names[piece.file]} (from 0)"
-            raise overflow(float(values[found]), f"{place}, {self._column(found[1])}", values.dtype)
+        cell = too_large(values) if what == "rows" else None
+        if cell is not None:
+            place = f"row {piece.first + int(rows[cell[0]])} of {self.storage.names[piece.file]} (from 0)"
+            raise overflow(float(values[cell]), f"{place}, {self._column(cell[1])}", values.dtype)
         wanted = self.dtype if what == "rows" else self.storage.target and self.storage.target.dtype
         return values if values.dtype == wanted else values.astype(wanted)
 
@@ -288,16 +288,16 @@ class StoredTarget(StoredColumn):
 
     def __getitem__(self, where: slice | IntArray) -> Array:
         """Return the values of consecutive rows, or of the rows with these indices."""
-        found: Array = self._source.read(where, "targets")
-        return found
+        values: Array = self._source.read(where, "targets")
+        return values
 
 
 def _row_numbers(indices: IntArray, n: int) -> IntArray:
     """Return row numbers, or a mask, as numbers from 0."""
-    found = np.flatnonzero(indices) if indices.dtype == bool else indices
-    if len(found) and not (-n <= found.min() and found.max() < n):
-        raise IndexError(f"Row numbers from {found.min()} to {found.max()} of a source with {n} rows.")
-    return np.where(found < 0, found + n, found).astype(np.intp)
+    numbers = np.flatnonzero(indices) if indices.dtype == bool else indices
+    if len(numbers) and not (-n <= numbers.min() and numbers.max() < n):
+        raise IndexError(f"Row numbers from {numbers.min()} to {numbers.max()} of a source with {n} rows.")
+    return np.where(numbers < 0, numbers + n, numbers).astype(np.intp)
 
 
 def _lacking_rows(values: Array | sp.csr_matrix) -> Iterator[int]:

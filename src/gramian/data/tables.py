@@ -207,23 +207,23 @@ def _polars_cells(series: Any, column: str, as_category: bool) -> Cells:
     return cells_of(_listed(series.to_list()), column, as_category)
 
 
-def arrow_cells(found: Column, column: str, as_category: bool) -> Cells:
+def arrow_cells(arrow: Column, column: str, as_category: bool) -> Cells:
     """Return the cells of a column of Arrow."""
-    if hasattr(found, "combine_chunks"):
-        found = found.combine_chunks()
-    kind = str(value_type(found.type))
-    coded = str(found.type).startswith("dictionary")
+    if hasattr(arrow, "combine_chunks"):
+        arrow = arrow.combine_chunks()
+    kind = str(value_type(arrow.type))
+    coded = str(arrow.type).startswith("dictionary")
     if kind == "null":
-        return Cells(EMPTY, np.full(len(found), np.nan))
+        return Cells(EMPTY, np.full(len(arrow), np.nan))
     if kind in TEXT or coded or as_category or kind == "bool":
-        values = found if kind.startswith("decimal") else plain(found)
+        values = arrow if kind.startswith("decimal") else plain(arrow)
         return cells_of(_listed(values.to_pylist()), column, coded or as_category)
     if kind.startswith(("timestamp", "date", "duration")):
-        cells = cells_of(found.to_numpy(zero_copy_only=False), column)
-        return _zoned(cells, getattr(found.type, "tz", None) is not None)
+        cells = cells_of(arrow.to_numpy(zero_copy_only=False), column)
+        return _zoned(cells, getattr(arrow.type, "tz", None) is not None)
     if kind.startswith(("int", "uint", "half", "float", "double", "decimal")):
-        return cells_of(numbers(found), column)
-    return cells_of(_listed(found.to_pylist()), column)
+        return cells_of(numbers(arrow), column)
+    return cells_of(_listed(arrow.to_pylist()), column)
 
 
 def _zoned(cells: Cells, zoned: bool) -> Cells:

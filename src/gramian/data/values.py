@@ -32,19 +32,19 @@ def as_array(name: str, values: RowsLike, dtype: DTypeLike | None = None) -> Arr
 every row the same number of values.
     """
     try:
-        found = np.asarray(values)
+        array = np.asarray(values)
     except NotImplementedError:  # a series of pandas with Arrow's views
-        found = np.fromiter(cast("Iterable[object]", values), object)
+        array = np.fromiter(cast("Iterable[object]", values), object)
     except ValueError as error:
         if not of_lists(error):
             raise
         raise ragged_error(name, values) from None
     if dtype is None:
-        return found
-    refuse_times(name, found)
-    if found.dtype.kind == "c":
+        return array
+    refuse_times(name, array)
+    if array.dtype.kind == "c":
         raise InputError(f"Complex data not supported: {name} must hold real numbers.")
-    return found.astype(dtype, copy=False)
+    return array.astype(dtype, copy=False)
 
 
 def refuse_times(name: str, values: Any) -> None:
@@ -157,9 +157,9 @@ def refuse_overflow(
     rows: Rows, names: Sequence[str] | None = None, number: Callable[[int], int] = int
 ) -> None:
     """Raise, with the ``number`` of its row and its column, for a number whose square would overflow."""
-    found = too_large(rows)
-    if found is not None:
-        row, column = found
+    cell = too_large(rows)
+    if cell is not None:
+        row, column = cell
         place = f"column {str(names[column])!r}" if names is not None else f"column {column}"
         raise overflow(float(rows[row, column]), f"row {number(row)}, {place} (from 0)", rows.dtype)
 

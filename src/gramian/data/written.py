@@ -31,9 +31,9 @@ def written_kind(texts: Iterable[str]) -> str:
     present = _present(texts)
     if present and all(map(_CLOCK.fullmatch, present)):
         return "times of day"
-    found = [_NUMBER.fullmatch(text) for text in present]
-    units = {match and match["unit"].strip() for match in found}
-    return "numbers" if found and None not in units and len(units) <= _MOST_UNITS else ""
+    matches = [_NUMBER.fullmatch(text) for text in present]
+    units = {match and match["unit"].strip() for match in matches}
+    return "numbers" if matches and None not in units and len(units) <= _MOST_UNITS else ""
 
 
 def written_advice(texts: Iterable[str]) -> str:

@@ -18,8 +18,8 @@ Result = TypeVar("Result")
 
 def is_number(kind: object) -> bool:
     """Return whether a column of this NumPy or pandas type holds real numbers or booleans."""
-    found = getattr(kind, "kind", "O")
-    return found in "fiub" and not getattr(kind, "categories", None)
+    code = getattr(kind, "kind", "O")
+    return code in "fiub" and not getattr(kind, "categories", None)
 
 
 def as_values(part: Any) -> Array:
@@ -76,10 +76,10 @@ def onto(
     *values: Sequence[Any],
 ) -> Result:
     """Return the total after adding consecutive parts to it, and report their number of rows."""
-    found = result(partial(work, total), *values)
+    combined = result(partial(work, total), *values)
     if tell is not None:
         tell(sum(len(part) for part in values[0]))
-    return found
+    return combined
 
 
 def predict_part(rows: Any, work: Callable[[Any], Array], empty: Array) -> Array:

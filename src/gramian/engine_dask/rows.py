@@ -54,18 +54,18 @@ class _Shown:
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress, self._lock = progress, Lock()
-        self._rows = self._told = self._most = 0
+        self._rows = self._done = self._most = 0
 
     def begin(self, rows: int) -> None:
         """Start a round of this many rows, or restart it."""
         with self._lock:
-            self._rows, self._told = rows, 0
+            self._rows, self._done = rows, 0
 
-    def told(self, rows: int) -> None:
+    def advance(self, rows: int) -> None:
         """Show that this many more rows are done; called on any thread."""
         with self._lock:
-            self._told += rows
-            self._show(min(self._told, self._rows))
+            self._done += rows
+            self._show(min(self._done, self._rows))
 
     def finish(self) -> None:
         """Show all rows of the round."""
@@ -109,9 +109,9 @@ class TaskParts(Partitioned):
         todo, lost = list(zip(*columns)), 0
         while todo:
             try:
-                for found in self.cluster.results([call(there, *([v] for v in values)) for values in todo]):
+                for result in self.cluster.results([call(there, *([v] for v in values)) for values in todo]):
                     todo = todo[1:]
-                    yield found
+                    yield result
             except LostDataError as error:
                 lost = once_more(lost, error)
                 there = self.cluster.sent(work)
@@ -136,7 +136,7 @@ class TaskParts(Partitioned):
         size = max(ROUND_TASKS * threads, -(-len(part_work.group_parts(self.lengths, least)) // ROUNDS))
         groups = part_work.group_parts(own.lengths, least)
         there, shown = self.cluster.sent(work), _Shown(progress)
-        with self.cluster.telling(shown.told) as tell:
+        with self.cluster.telling(shown.advance) as tell:
             for some in row_slices(len(groups), size):
                 lost, rows = 0, sum(own.lengths[i] for group in groups[some] for i in group)
                 while True:
@@ -282,8 +282,8 @@ class ScatteredRows(Partitioned):
 
     def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
         """Yield ``work(part, *values beside it)`` in the order of the parts."""
-        for _, found in self._each(work, beside, 0):
-            yield found
+        for _, result in self._each(work, beside, 0):
+            yield result
 
     def rounds(
         self,
@@ -322,11 +322,11 @@ class ScatteredRows(Partitioned):
                 return
             where, future = pending[0]
             try:
-                found = self.cluster.waited(future)
+                result = self.cluster.waited(future)
             except LostDataError as error:
                 lost = once_more(lost, error)
                 there = self.cluster.sent(work)
                 pending = deque((w, send(w)) for w, _ in pending)
                 continue
             pending.popleft()
-            yield where.stop - where.start, found
+            yield where.stop - where.start, result

@@ -16,7 +16,7 @@ from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, ArraySource, RowSource
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.rows import check_width, checked_rows, matched, names_known
-from gramian.estimator.summaries import Evidence, Fact, check_has_fit, shown_summary, summary_of
+from gramian.estimator.summaries import Fact, FitFacts, check_has_fit, shown_summary, summary_of
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import StoredMatrix, StoredRows, check_kernel_matrix
@@ -77,9 +77,9 @@ class KernelEstimator(BaseEstimator):
 
     # ---- display --------------------------------------------------------------------------------
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         """Return what the fit states about itself, for its summary and pictures; nothing is computed."""
-        return Evidence()
+        return FitFacts()
 
     def _class_facts(self) -> Sequence[Fact]:
         """Return facts about the classes of a classifier."""
@@ -169,18 +169,18 @@ class KernelEstimator(BaseEstimator):
         )
         values: Any = X if memmap else checked
         if not self._precomputed:
-            found = ArraySource(values)
-            found.feature_names = names_known(self)  # those of X, or matched with them already
-            return found
+            source = ArraySource(values)
+            source.feature_names = names_known(self)  # those of X, or matched with them already
+            return source
         if reset:
             check_kernel_matrix(values)
         return StoredRows(StoredMatrix(values, symmetric=reset))
 
     def _matched_source(self, source: RowSource, *, reset: bool) -> RowSource:
         """Return a row source with its columns in the order of the fit; a fit (``reset``) learns it."""
-        found: RowSource = matched(self, source, reset=reset)
-        check_width(self, found.shape[1], reset=reset)
-        return found
+        in_order: RowSource = matched(self, source, reset=reset)
+        check_width(self, in_order.shape[1], reset=reset)
+        return in_order
 
 
 def is_source(X: RowsLike | None) -> TypeGuard[RowSource]:
@@ -199,8 +199,8 @@ def required_target(estimator: BaseEstimator, X: RowsLike | None, y: ArrayLike |
 
 def read_rows(model: BaseEstimator, X: RowsLike, *, reset: bool = False) -> RowSource:
     """Return the rows of X, checked against those of the fit, or with ``reset`` as those of a new fit."""
-    found: RowSource = model._rows(X, reset=reset)
-    return found
+    source: RowSource = model._rows(X, reset=reset)
+    return source
 
 
 def read_paired_rows(model: BaseEstimator, X: RowsLike) -> RowSource:

@@ -17,21 +17,21 @@ def share(name: str, value: float) -> float:
     return float(value)
 
 
-def held_out_rank(wanted: float, count: float, n_rows: int, asked: str) -> float:
+def held_out_rank(wanted: float, count: float, n_rows: int, what: str) -> float:
     """Return wanted·(count + 1); raise if the held-out rows, which count as so many, are too few for it."""
     rank = round(wanted * (count + 1.0), 9)  # safe from rounding (0.9·10)
     if rank > count:
         least = int(np.ceil(round(wanted / (1.0 - wanted), 6)))
         counted = "" if count == n_rows else f", which count as {count:.4g} by their weights"
         raise InputError(
-            f"{asked} needs {least} held-out rows, but there were {n_rows}{counted}. Ask for less, or fit to "
+            f"{what} needs {least} held-out rows, but there were {n_rows}{counted}. Ask for less, or fit to "
             "more rows."
         )
     return rank
 
 
 def held_out_quantile(
-    errors: Float64Array, weights: Float64Array | None, wanted: float, asked: str, chosen: int = 0
+    errors: Float64Array, weights: Float64Array | None, wanted: float, what: str, chosen: int = 0
 ) -> Float64Array:
     """Return the held-out error (outputs,) that a share ``wanted`` of new rows does not exceed.
 
@@ -39,7 +39,7 @@ def held_out_quantile(
     that tell as much, (Σw)²/Σw², and a row counts as w·m/Σw. So a factor of all weights changes nothing, and
     a row whose weight goes to 0 goes.
 
-    errors : (m, outputs) or (m,); weights : of the same shape, or None; asked : what the user asked for, for
+    errors : (m, outputs) or (m,); weights : of the same shape, or None; what : what the user asked for, for
     the error. chosen : number of hyperparameters that the same rows chose. Errors on them are then smaller
     than on new rows, by √((m − chosen)/(m + chosen)) (Akaike's final prediction error). For normal errors and
     coverages of 0.5 to 0.9 that is a third to .4 of a rank for each, so one rank is added for three. Raises
@@ -53,7 +53,7 @@ def held_out_quantile(
     """
     w = np.ones(errors.shape) if weights is None else weights
     count = effective_rows(w[:, 0] if w.ndim > 1 else w) if len(w) else 0.0
-    rank = held_out_rank(wanted, count, len(w), asked)
+    rank = held_out_rank(wanted, count, len(w), what)
     order = np.argsort(errors, axis=0, kind="stable")
     total = np.cumsum(np.take_along_axis(w, order, 0), axis=0)
     below = total * (count / total[-1]) < rank + np.ceil(chosen / 3) - 1e-6

@@ -54,8 +54,8 @@ class Input:
 
     def over(self, source: RowSource) -> RowSource:
         """Return rows as the kernel takes them, made from those of the source as they are read."""
-        for found in (self.scaler, self.metric):
-            source = source if found is None else map_rows(source, found)
+        for step in (self.scaler, self.metric):
+            source = source if step is None else map_rows(source, step)
         return source
 
     def prepared(self, rows: LabelledRows[Any]) -> LabelledRows[Any]:
@@ -64,8 +64,8 @@ class Input:
 
     def state(self) -> dict[str, Any]:
         """Return the learned attributes of an estimator with this input, by name."""
-        found = dict(zip(INPUT, (self.scaler, self.metric, self.rounds), strict=True))
-        return {name: value for name, value in found.items() if value is not None}
+        learned = dict(zip(INPUT, (self.scaler, self.metric, self.rounds), strict=True))
+        return {name: value for name, value in learned.items() if value is not None}
 
 
 def scaled_input(
@@ -101,13 +101,13 @@ def scaler_of(kernel: KernelParameters, source: RowSource, weights: Array | None
 def _feature_importances(model: BaseEstimator) -> Float64Array:
     """Share of each feature in the mean squared distance of two rows under ``metric_``, of sum 1."""
     # A stream whose rows wait chooses its metric here.
-    found: Any = getattr(model, "metric_", None)
-    if found is None:
+    metric: Any = getattr(model, "metric_", None)
+    if metric is None:
         raise AttributeError(
             f"this {type(model).__name__} has no metric_, whose importances these are. Fit it with "
             "metric='diagonal'."
         )
-    shares: Float64Array = found.importances
+    shares: Float64Array = metric.importances
     return shares
 
 

@@ -74,11 +74,11 @@ def found_classes(array: Array | StoredColumn, regressor: str) -> Array:
     _check_whole(head, regressor)
     check_classification_targets(head)
     if isinstance(array, Partitioned):
-        found = array.reduce(_labels, _all_labels)
+        classes = array.reduce(_labels, _all_labels)
     else:
-        found = _all_labels([_labels(array[where]) for where in row_slices(len(array), _BLOCK)])
-    _check_whole(found, regressor)  # the first block may hold whole numbers by chance
-    return found
+        classes = _all_labels([_labels(array[where]) for where in row_slices(len(array), _BLOCK)])
+    _check_whole(classes, regressor)  # the first block may hold whole numbers by chance
+    return classes
 
 
 def _check_whole(values: Array, regressor: str) -> None:
@@ -156,13 +156,13 @@ def _settled(values: Array) -> Array:
     unsigned = (
         isinstance(given[0], numbers.Integral) and min(given) >= 0 and (1 << 63) <= max(given) < (1 << 64)
     )
-    found = np.asarray(given, np.uint64 if unsigned else None)
-    if found.dtype == object or set(found.tolist()) != set(given):
+    labels = np.asarray(given, np.uint64 if unsigned else None)
+    if labels.dtype == object or set(labels.tolist()) != set(given):
         raise InputError(
             f"y holds labels that are numbers beyond 64 bits (such as {quoted(max(given, key=abs))}) or too "
             "large to stand beside the others. Make text of them: np.asarray(y, object).astype(str)."
         )
-    return found
+    return labels
 
 
 def _type_of_objects(labels: list[Any]) -> str:
@@ -186,10 +186,10 @@ def _type_of_objects(labels: list[Any]) -> str:
             f"y mixes labels of different types: {first} (such as {quoted(one)}) and {second} (such as "
             f"{quoted(other)}). Give all labels one type, for example np.asarray(y, object).astype(str)."
         )
-    found = next(iter(examples), _TEXT)
-    if found not in (_TEXT, _NUMBERS, _BOOLEANS):
-        raise _refused(examples[found])
-    return found
+    kind = next(iter(examples), _TEXT)
+    if kind not in (_TEXT, _NUMBERS, _BOOLEANS):
+        raise _refused(examples[kind])
+    return kind
 
 
 def _type_of(label: object) -> str:

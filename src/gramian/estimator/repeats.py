@@ -62,10 +62,10 @@ def without_copies(
         return whole
     targets: Any = rows.targets
     numbers = isinstance(targets, NumberTargets)
-    found = find_repeats(rows.source, rows.numbers if numbers else targets.codes(slice(0, rows.n)))
-    if found is None:
+    repeats = find_repeats(rows.source, rows.numbers if numbers else targets.codes(slice(0, rows.n)))
+    if repeats is None:
         return whole
-    groups = found.groups if means and numbers else found.copies
+    groups = repeats.groups if means and numbers else repeats.copies
     _, first, place = np.unique(groups, return_index=True, return_inverse=True)
     if len(first) == rows.n:
         return whole
@@ -73,7 +73,7 @@ def without_copies(
     first, place = first[order], np.argsort(order)[place]
     merged = rows.taken(first)
     mass = np.bincount(place, rows.weights).astype(np.float64)
-    if groups is not found.copies:
+    if groups is not repeats.copies:
         w = np.ones(rows.n) if rows.weights is None else np.where(mass[place] > 0, rows.weights, 1.0)
         sums = np.stack([np.bincount(place, w * column) for column in rows.numbers.T], axis=1)
         mean = sums / np.bincount(place, w)[:, None]
@@ -82,23 +82,23 @@ def without_copies(
 
 
 def repeats_together(
-    order: IntArray, source: RowSource, y: Array, *, told: bool = True
+    order: IntArray, source: RowSource, y: Array, *, warn: bool = True
 ) -> tuple[IntArray, IntArray]:
     """Return row numbers with those of repeats behind the first of them, and the numbers of their groups."""
-    found = find_repeats(source, y, told=told)
-    if found is None:
+    repeats = find_repeats(source, y, warn=warn)
+    if repeats is None:
         return order, order
-    _, first, place = np.unique(found.groups[order], return_index=True, return_inverse=True)
+    _, first, place = np.unique(repeats.groups[order], return_index=True, return_inverse=True)
     order = order[np.argsort(first[place], kind="stable")]
-    return order, found.groups[order]
+    return order, repeats.groups[order]
 
 
 def find_repeats(
-    source: RowSource, y: Array, columns: Sequence[IntArray] | None = None, *, told: bool = True
+    source: RowSource, y: Array, columns: Sequence[IntArray] | None = None, *, warn: bool = True
 ) -> Repeats | None:
     """Return which rows are copies of each other; None if none are.
 
-    Warns if more than a tenth are, unless they have been ``told`` of before (False).
+    Warns if more than a tenth are, if ``warn``.
 
     Rows with equal features are copies of one measurement if chance does not explain them: if few rows agree
     in all columns but one, or if a column of numbers has mostly values of its own; and if their targets are
@@ -132,7 +132,7 @@ def find_repeats(
     n_groups = int(groups.max()) + 1
     if n_groups == n:
         return None
-    if told and n - n_groups > TOLD * n:
+    if warn and n - n_groups > TOLD * n:
         warnings.warn(
             f"{n - n_groups:,} of {n:,} rows repeat one of the {n_groups:,} others, as copies by a join or "
             "by oversampling do. Rows that repeat are held out together, so that errors, penalties and "
@@ -161,18 +161,18 @@ def _kinds(
     rows: Any = source.take(first[drawn])
     hashes, own, counts = _hashes(rows[:, places_of], places_of), own[drawn], counts[drawn]
     probes = rng.choice(size, min(size, PROBES), replace=False)
-    found = {False: False, True: False}
+    own_values = {False: False, True: False}
     by_chance = 0.0
     for places in columns:
         part = hashes[:, places].sum(axis=1, dtype=np.uint64)
         if 2 * len(np.unique(part[probes])) >= len(probes):
-            found[len(places) > 1] = True
+            own_values[len(places) > 1] = True
         _, lines = np.unique(own - part, return_inverse=True)
         near = np.mean((np.bincount(lines, counts)[lines] - counts)[probes]) * n_groups / size
         same = float(np.sum(np.square(np.unique(part, return_counts=True)[1] / size)))
         by_chance = max(by_chance, float(near) * same / max(1.0 - same, 1e-9) if near else 0.0)
     apart = by_chance <= DIFFER * float(np.mean(counts - 1.0))
-    return found[False], found[True], apart
+    return own_values[False], own_values[True], apart
 
 
 def _sums(rows: Rows) -> Array:

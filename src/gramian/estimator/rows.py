@@ -169,11 +169,11 @@ def _dates_in(X: Any) -> str | None:
     """Return what holds dates or durations, or None: NumPy would read them as counts of nanoseconds."""
     kind = frame_kind(X)
     if kind == "pandas":
-        found = [name for name, each in zip(X.columns, X.dtypes) if getattr(each, "kind", "O") in "mM"]
+        dated = [name for name, each in zip(X.columns, X.dtypes) if getattr(each, "kind", "O") in "mM"]
     elif kind == "polars":
-        found = [name for name, each in X.schema.items() if each.is_temporal()]
+        dated = [name for name, each in X.schema.items() if each.is_temporal()]
     elif kind == "Arrow":
-        found = [each.name for each in X.schema if str(each.type).startswith(_TEMPORAL)]
+        dated = [each.name for each in X.schema if str(each.type).startswith(_TEMPORAL)]
     else:
         return "X" if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M") else None
-    return f"Column {str(found[0])!r} of X" if found else None
+    return f"Column {str(dated[0])!r} of X" if dated else None

@@ -1,4 +1,4 @@
-"""Evidence that a fitted estimator states about itself, and its display; no rows are read."""
+"""Facts that a fitted estimator states about itself, and their display; no rows are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Fact = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class FitFacts:
     """Sizes, scores and warnings of a fit, from which its summary and its pictures are made.
 
     Each class of estimators states them in ``_evidence``, beside its fit, as far as it has them.
@@ -107,20 +107,20 @@ class Evidence:
             yield self.plan.phases()
 
 
-def summary_of(model: BaseEstimator, found: Evidence, classes: Sequence[Fact] = ()) -> Summary:
+def summary_of(model: BaseEstimator, stated: FitFacts, classes: Sequence[Fact] = ()) -> Summary:
     """Return sizes, memory, scores, evidence of the solver, warnings and parameters of a fitted estimator.
 
     ``classes`` are the facts about those of a classifier. Time O(blocks + parameters); the rows are not
     needed, so that the model may come from a file.
     """
-    rows = f"{found.n_rows:,} rows × " if found.n_rows else ""
+    rows = f"{stated.n_rows:,} rows × " if stated.n_rows else ""
     facts = [("trained on", f"{rows}{model.n_features_in_:,} features")]
-    if found.waiting:
-        text = f"{found.waiting:,} rows, until there are enough to choose landmarks from"
+    if stated.waiting:
+        text = f"{stated.waiting:,} rows, until there are enough to choose landmarks from"
         facts.append(("waiting", text))
-    facts += [*classes, *found.model_facts(), *found.metric, *found.fit_facts()]
-    grids = (*found.grids(), *state_grids(model))
-    return Summary(type(model).__name__, tuple(facts), grids, tuple(found.warnings))
+    facts += [*classes, *stated.model_facts(), *stated.metric, *stated.fit_facts()]
+    grids = (*stated.grids(), *state_grids(model))
+    return Summary(type(model).__name__, tuple(facts), grids, tuple(stated.warnings))
 
 
 def state_grids(model: BaseEstimator) -> tuple[Grid, Grid]:
@@ -163,8 +163,8 @@ def check_has_fit(model: BaseEstimator) -> None:
 def shown_summary(model: BaseEstimator) -> Summary | None:
     """Return the summary of a fitted estimator, or None before a fit."""
     try:
-        found: Summary = model.summary()
-        return found
+        summary: Summary = model.summary()
+        return summary
     except NotFittedError:
         return None
     # A notebook that prints a model should never end in a traceback.

@@ -63,11 +63,11 @@ class Targets(ABC):
 
     def part(self, numbers: IntArray | None) -> Self:
         """Return the targets of these rows (None: all), read into memory, with no shift of their own."""
-        found = copy(self)
-        found.values = self.values[slice(0, self.shape[0]) if numbers is None else numbers]
-        found.shape = (len(found.values), self.shape[1])
-        found.shift = 0.0
-        return found
+        part = copy(self)
+        part.values = self.values[slice(0, self.shape[0]) if numbers is None else numbers]
+        part.shape = (len(part.values), self.shape[1])
+        part.shift = 0.0
+        return part
 
     def encoder(self) -> Callable[[Array], Float64Array]:
         """Return a function from values of any rows to their numbers, which can be sent elsewhere."""
@@ -166,11 +166,11 @@ class NumberTargets(Targets):
 
     def taken(self, numbers: IntArray) -> Self:
         """Return the targets of these rows, read as they are asked for, with no shift of their own."""
-        found = copy(self)
-        found.rows = numbers if self.rows is None else self.rows[numbers]
-        found.shape = (len(numbers), self.shape[1])
-        found.shift = 0.0
-        return found
+        taken = copy(self)
+        taken.rows = numbers if self.rows is None else self.rows[numbers]
+        taken.shape = (len(numbers), self.shape[1])
+        taken.shift = 0.0
+        return taken
 
     def part(self, numbers: IntArray | None) -> Self:
         """Return the targets of these rows (None: all), in memory if these are not taken from others."""
@@ -237,29 +237,29 @@ class ClassTargets(Targets):
         """Return the class number of each row."""
         return self.encoded(self.values[where])
 
-    def _over_rows(self, work: Callable[..., Array], beside: Array | None) -> Iterator[Array]:
-        """Yield ``work(class numbers, numbers beside them)`` over consecutive rows."""
+    def _over_rows(self, work: Callable[..., Array], weights: Array | None) -> Iterator[Array]:
+        """Yield ``work(class numbers, their weights)`` over consecutive rows."""
         if isinstance(self.values, Partitioned):
             bare = copy(self)
             del bare.values
-            yield from self.values.map(partial(_of_codes, bare.encoded, work), beside)
+            yield from self.values.map(partial(_of_codes, bare.encoded, work), weights)
             return
         for where in row_slices(self.shape[0], _BLOCK):
-            yield work(self.codes(where), None if beside is None else beside[where])
+            yield work(self.codes(where), None if weights is None else weights[where])
 
     def weights(self, class_weight: object, sample_weight: ArrayLike | None) -> Array | None:
         """Return row weights: the sample's times the class's; None where both are None."""
-        found = checked_weights(sample_weight, self.shape[0])
+        weights = checked_weights(sample_weight, self.shape[0])
         if class_weight is not None:
-            per_class = self._per_class(class_weight, found)
-            found = np.concatenate(list(self._over_rows(partial(_row_weights, per_class), found)))
-            refuse_heavy("sample_weight times class_weight", found)
-            if not (self._named or found.any()):
+            per_class = self._per_class(class_weight, weights)
+            weights = np.concatenate(list(self._over_rows(partial(_row_weights, per_class), weights)))
+            refuse_heavy("sample_weight times class_weight", weights)
+            if not (self._named or weights.any()):
                 raise InputError(
                     "sample_weight times class_weight is 0 for all rows; give a class that has rows of "
                     "weight above 0 a positive weight."
                 )
-        return found
+        return weights
 
     def mass(self, weights: Array | None) -> Array:
         """Return the sum of the weights of each class."""
@@ -313,10 +313,10 @@ class ClassTargets(Targets):
 
 
 def _of_codes(
-    encoded: Callable[[Array], Array], work: Callable[..., Array], values: Array, beside: Array | None
+    encoded: Callable[[Array], Array], work: Callable[..., Array], values: Array, weights: Array | None
 ) -> Array:
-    """Return ``work(class numbers of some rows, numbers beside them)``."""
-    return work(encoded(values), beside)
+    """Return ``work(class numbers of some rows, their weights)``."""
+    return work(encoded(values), weights)
 
 
 def _class_mass(n_classes: int, codes: Array, weights: Array | None) -> Array:

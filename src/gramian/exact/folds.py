@@ -89,15 +89,15 @@ class FoldModels:
             products += used
             length = busy.astype(np.float64)
             for _ in range(HALVINGS):
-                found = self._objective(_add(c, length, step), _add(image, length, moved), penalty)
-                short = found > values - 1e-4 * length * gain
+                trial = self._objective(_add(c, length, step), _add(image, length, moved), penalty)
+                short = trial > values - 1e-4 * length * gain
                 if not (short & busy).any():
                     break
                 length[short] /= 2.0
-            length[short & busy], found = 0.0, np.where(short, values, found)
+            length[short & busy], trial = 0.0, np.where(short, values, trial)
             c, image = _add(c, length, step), _add(image, length, moved)
-            busy &= values - found >= TOL * np.abs(found)
-            values = found
+            busy &= values - trial >= TOL * np.abs(trial)
+            values = trial
         self.coefficients = c
         return image + self._start
 

@@ -139,14 +139,14 @@ def refine_kernel(
     max_iterations: int = MAX_ITERATIONS,
     prior: float | None = None,
     enough: float = 0.0,
-    until: float = math.inf,
+    deadline: float = math.inf,
 ) -> Refined:
     """Minimise the leave-one-out error of these rows over the kernel's parameters and alpha.
 
     L-BFGS minimises the logarithm of the error, starting at ``kernel`` and ``alpha``. Parameters stay within
     a factor of 1,000 of their start, alpha within 10,000. ``prior`` is the deviation of a normal prior on the
     logarithm of each kernel parameter over its start: the error is taken as that of normal residuals. It ends
-    early at a mean squared error of ``enough``, and at the time ``until`` of ``time.perf_counter``. Up to
+    early at a mean squared error of ``enough``, and at the time ``deadline`` of ``time.perf_counter``. Up to
     about 80 evaluations, each with time and memory of :func:`leave_one_out`.
     """
     mass = float(len(X) if weights is None else weights.sum())
@@ -157,7 +157,7 @@ def refine_kernel(
     def objective(theta: Float64Array) -> tuple[float, Float64Array]:
         nonlocal best, evaluations, before
         try:
-            found = leave_one_out(
+            errors = leave_one_out(
                 with_log_parameters(kernel, theta[:-1]),
                 X,
                 Y,
@@ -171,9 +171,9 @@ def refine_kernel(
             # A wall that the line search turns back from.
             return best[0] + WALL, np.zeros_like(theta)
         if evaluations == 0:
-            before = found.loss
+            before = errors.loss
         evaluations += 1
-        value = math.log(found.loss) if found.loss > 0.0 else -math.inf
+        value = math.log(errors.loss) if errors.loss > 0.0 else -math.inf
         pull = np.zeros_like(theta)
         if prior is not None:
             # −2/m of the log density, beside the logarithm of the error.
@@ -181,14 +181,14 @@ def refine_kernel(
             value += float(away @ away) / (prior**2 * len(X))
             pull[:-1] = 2.0 * away / (prior**2 * len(X))
         if best is None or value < best[0]:
-            best = value, found.loss, theta.copy()
-        if not found.loss > 0.0:
+            best = value, errors.loss, theta.copy()
+        if not errors.loss > 0.0:
             return -math.inf, np.zeros_like(theta)
-        return value, np.append(found.by_kernel, found.by_alpha) / found.loss + pull
+        return value, np.append(errors.by_kernel, errors.by_alpha) / errors.loss + pull
 
     def ends(_: Float64Array) -> None:
         assert best is not None
-        if best[1] <= enough * mass or time.perf_counter() > until:
+        if best[1] <= enough * mass or time.perf_counter() > deadline:
             raise StopIteration
 
     reach = np.full(len(start), math.log(KERNEL_RANGE))

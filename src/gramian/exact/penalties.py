@@ -124,7 +124,7 @@ class IterativeTrials(_PenaltyProblem):
 
     kernel, rows, others, targets, weights, engine : as for :class:`PenaltyTrials`; dtype : of the tiles;
     memory_bytes : bound on kept tiles and preconditioner; rng : for pivots and blocks; tol : of the solves,
-    may be changed between them; until : time at which a solve stops, on the clock of ``time.perf_counter``;
+    may be changed between them; deadline : time at which a solve stops, by ``time.perf_counter``;
     ``cut`` : whether a solve was stopped by that.
 
     (K + alpha·W⁻¹) is solved to a relative residual of ``tol``, with at most ``TRIAL_STEPS`` products, from a
@@ -137,7 +137,7 @@ class IterativeTrials(_PenaltyProblem):
     memory_bytes: int
     rng: np.random.Generator
     tol: float = TRIAL_TOL
-    until: float = math.inf
+    deadline: float = math.inf
     cut: bool = False
     _system: ExactSystem | None = field(default=None, repr=False)  #: rows in the preconditioner's order
     _directions: list[Float64Array] = field(default_factory=list, repr=False)
@@ -158,10 +158,10 @@ class IterativeTrials(_PenaltyProblem):
             nonlocal late
             if state.residual <= self.tol or state.iterations >= TRIAL_STEPS:
                 return True
-            late = time.perf_counter() >= self.until
+            late = time.perf_counter() >= self.deadline
             return late
 
-        found = conjugate_gradient(
+        solution = conjugate_gradient(
             self._multiply,
             self._right,
             precondition=self._precondition,
@@ -172,7 +172,7 @@ class IterativeTrials(_PenaltyProblem):
             progress=ended,
         )
         self.cut = self.cut or late
-        coefficients, offset = without_ones(found.value)
+        coefficients, offset = without_ones(solution.value)
         as_given = np.empty_like(coefficients)
         as_given[self._order] = coefficients
         self.solved = as_given, self.mean + offset

@@ -123,8 +123,8 @@ class Policy:
         seconds = max(GROWTH * before, FIRST_BUY * self.costs.product)
         if self.direct_fits:
             seconds = min(seconds, DIRECT_SHARE * self.costs.direct)
-        found = self.costs.affordable(seconds, self.room)
-        return found if self.costs.build(found) > 0.5 * (1.0 + GROWTH) * before else None
+        larger = self.costs.affordable(seconds, self.room)
+        return larger if self.costs.build(larger) > 0.5 * (1.0 + GROWTH) * before else None
 
     def verdict(self, sizes: Sizes, residuals: list[float]) -> str:
         """Return "go on", "larger" or "direct" after some iterations of a stage.

@@ -103,8 +103,8 @@ class RootAndBlocks:
             factor[:, place] = solved
             return product, logdet, jitter
 
-        with engine.results(work, range(len(self._slices))) as found:
-            for product, logdet, jitter in found:
+        with engine.results(work, range(len(self._slices))) as results:
+            for product, logdet, jitter in results:
                 core += product
                 self.logdet += logdet
                 self.jitter = max(self.jitter, jitter)
@@ -243,15 +243,15 @@ def root_and_blocks(
             more = costs.root_affordable(costs.build(sizes), room) - len(pivoted.picked)
             if more > 0 and len(pivoted.picked) == sizes.rank and not remainder <= enough:
                 factor = _pivot(system, more, tol, rng, pivoted).factor
-    found = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
-    system.evaluations += found.evaluations
-    if found.nbytes > room and costs is None:
+    built = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
+    system.evaluations += built.evaluations
+    if built.nbytes > room and costs is None:
         raise BudgetError(
             f"the preconditioner of rank {sizes.rank} and blocks of {sizes.block} rows takes more than "
             "its share of memory_budget. Lower rank or block, or raise the budget.",
-            found.nbytes,
+            built.nbytes,
         )
-    return found, name
+    return built, name
 
 
 def _pivot(

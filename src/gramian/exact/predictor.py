@@ -145,10 +145,10 @@ def train_exact(
         right = np.column_stack([targets[:, mine], np.ones(n)]) if intercept else targets[:, mine]
         system = ExactSystem(kernel, rows, shift, dtype, plan.memory_budget, engine)
         solution, done = solve_exact(system, right, settings, rng=rng, progress=progress)
-        solutions, stages, found = [*solutions, solution], [*stages, *done], solution.value
+        solutions, stages, solved = [*solutions, solution], [*stages, *done], solution.value
         if intercept:
-            found, offset[mine] = without_ones(found)
-        value[:, mine] = found
+            solved, offset[mine] = without_ones(solved)
+        value[:, mine] = solved
     solution = max(solutions, key=lambda solution: solution.residual)
     predictor = ExactPredictor(kernel, rows, value, served_dtype(kernel, rows, value, targets, dtype))
     return predictor, offset, solution, stages

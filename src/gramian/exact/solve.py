@@ -168,12 +168,12 @@ def solve_exact(
             progress(state)
 
     try:
-        found, stages = _solve_system(system, right, settings, rng, checkpoint.start(), watched)
+        solved, stages = _solve_system(system, right, settings, rng, checkpoint.start(), watched)
     except KeyboardInterrupt:
         checkpoint.keep()
         raise
-    checkpoint.finish(found)
-    return found, stages
+    checkpoint.finish(solved)
+    return solved, stages
 
 
 def _solve_system(
@@ -187,13 +187,13 @@ def _solve_system(
     solver = settings.solver
     begin, name, block = time.perf_counter(), solver, 0
     if solver == "cholesky" or (solver == "auto" and len(system) <= DIRECT_ROWS and system.direct_fits):
-        found, name = system.factorised(right), "cholesky"
+        solved, name = system.factorised(right), "cholesky"
     elif solver in ITERATIVE:
-        found = ITERATIVE[solver](system.accurate, right, tol=settings.tol, max_iterations=settings.max_iter)
+        solved = ITERATIVE[solver](system.accurate, right, tol=settings.tol, max_iterations=settings.max_iter)
     elif solver == "askotch" or (solver == "auto" and _too_dear(system, right, settings)):
         name = "askotch"
         block = max(settings.sizes.block, 0) or block_rows(len(system), system.memory_bytes)
-        found = sketch_and_project(
+        solved = sketch_and_project(
             system,
             right,
             block=block,
@@ -206,12 +206,12 @@ def _solve_system(
         )
     else:
         run = _Staged(system, right, settings, rng, progress)
-        found = run.solve(start)
-        return found, run.stages
+        solved = run.solve(start)
+        return solved, run.stages
     took = time.perf_counter() - begin
     built, took = (took, 0.0) if name == "cholesky" else (0.0, took)
-    stage = Stage(name, 0, block, found.iterations, found.residual, built, took)
-    return replace(found, evaluations=system.evaluations, bytes=system.held), [stage]
+    stage = Stage(name, 0, block, solved.iterations, solved.residual, built, took)
+    return replace(solved, evaluations=system.evaluations, bytes=system.held), [stage]
 
 
 def preconditioner_bytes(system: ExactSystem, right: Float64Array) -> int:
@@ -269,19 +269,19 @@ class _Staged:
         iterations = 0
         while True:
             begin = time.perf_counter()
-            found, order, next_step = self._stage(sizes, value, begin, self._settings.max_iter - iterations)
-            iterations += found.iterations
+            solved, order, next_step = self._stage(sizes, value, begin, self._settings.max_iter - iterations)
+            iterations += solved.iterations
             value = np.empty_like(self._right)
-            value[order] = found.value
-            if found.status is Status.PAUSED and next_step == "direct":
+            value[order] = solved.value
+            if solved.status is Status.PAUSED and next_step == "direct":
                 begin = time.perf_counter()
-                found = self._system.factorised(self._right)
-                value = found.value
+                solved = self._system.factorised(self._right)
+                value = solved.value
                 took = time.perf_counter() - begin
-                self.stages.append(Stage("cholesky", 0, 0, 0, found.residual, took, 0.0))
-            if found.status is not Status.PAUSED:
+                self.stages.append(Stage("cholesky", 0, 0, 0, solved.residual, took, 0.0))
+            if solved.status is not Status.PAUSED:
                 return replace(
-                    found,
+                    solved,
                     value=value,
                     iterations=iterations,
                     evaluations=self._evaluations + self._system.evaluations,
@@ -337,7 +337,7 @@ class _Staged:
                 verdict = self._policy.verdict(sizes, residuals)
             return verdict != "go on"
 
-        found = conjugate_gradient(
+        solved = conjugate_gradient(
             system.fast,
             self._right[order],
             precondition=preconditioner,
@@ -356,10 +356,10 @@ class _Staged:
                 name,
                 rank,
                 sizes.block if name in ("jacobi", "pitc") else 0,
-                found.iterations,
-                found.residual,
+                solved.iterations,
+                solved.residual,
                 built - begin,
                 time.perf_counter() - built,
             )
         )
-        return found, order, verdict
+        return solved, order, verdict

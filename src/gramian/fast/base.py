@@ -20,7 +20,7 @@ from gramian.estimator.answers import finite_values
 from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.fitting import remove
 from gramian.estimator.rows import checked_rows, checked_values
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import InputError
 from gramian.fast.cost import (
     Cost,
@@ -164,10 +164,10 @@ class FastKernelModel(KernelEstimator):
         self._batch = timed_batch(labelled.rows, plan.batch_rows, np.random.default_rng(0))
         return fit
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         shape: Shape = self.shape_
         sizes = f"{2**shape.n_levels:,} leaves of {shape.n_units:,} units, {shape.n_directions:,} directions"
-        return Evidence(
+        return FitFacts(
             sizes=(("shape", sizes), ("learned from", self.learned_)),
             nbytes=self.predictor_.nbytes,
             scores={"validation score": self.validation_score_},

@@ -62,7 +62,7 @@ def default_teacher(
     kernels = _kernels(rows, weights, rng)
     numbers = _numbers(kind, targets)
     order = rng.permutation(np.flatnonzero(weights > 0))
-    order, _ = repeats_together(order, as_source(rows), numbers, told=False)
+    order, _ = repeats_together(order, as_source(rows), numbers, warn=False)
     alive: list[tuple[Kernel, tuple[float, ...]]] = [(kernel, ALPHAS) for kernel in kernels]
     alpha, engine = ALPHAS[0], Engine(None)
 
@@ -80,7 +80,7 @@ def default_teacher(
         some = order[:count]
         half = max(1, len(some) // 2)
         split = Split(some[:half], some[half:] if len(some) > half else some)
-        ranked = search(split, ([one] for one in alive), error, Limits(until=until, at_least=1)).ranked
+        ranked = search(split, ([one] for one in alive), error, Limits(deadline=until, at_least=1)).ranked
         if not np.isfinite(ranked[0].error):
             break
         alpha = ranked[0].evidence

@@ -154,7 +154,7 @@ def _split(labelled: TrainingSet, plan: FastPlan, rng: np.random.Generator) -> t
     order = rng.permutation(np.flatnonzero(labelled.weights > 0))
     # The values of a fitted teacher say nothing about copies.
     told = plan.teacher != "fitted"
-    order, repeats = repeats_together(order, as_source(labelled.rows), labelled.values, told=told)
+    order, repeats = repeats_together(order, as_source(labelled.rows), labelled.values, warn=told)
     groups = likeliest(labelled.values) if labelled.classifies else np.zeros(len(labelled.rows), np.intp)
     return order, *split_held_out(order, groups, repeats)
 

@@ -259,7 +259,7 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
         trainer.first,
         partial(worth_trying, shapes=shapes),
         trainer.judge,
-        Limits(until=trainer.until(TRIAL.part)),
+        Limits(deadline=trainer.until(TRIAL.part)),
     )
     if tried.made:
         nearest = [trainer.further(one.evidence, trainer.first, FINAL) for one in tried.ranked[:FINALISTS]]

@@ -167,7 +167,7 @@ class BandCheck:
 
 
 def leave_one_out(
-    found: MarginalLikelihood,
+    likelihood: MarginalLikelihood,
     rows: Rows,
     targets: Float64Array,
     engine: Engine,
@@ -181,22 +181,22 @@ def leave_one_out(
     O(n (m d + m r + path²)).
     Source: Rasmussen and Williams 2006, section 5.4.2.
     """
-    features, forest = found.features, found.features.forest
+    features, forest = likelihood.features, likelihood.features.forest
     errors, variances = np.empty(targets.shape), np.empty(len(targets))
 
     def work(unit: Unit, X: Rows, F: FloatArray) -> None:
         rotated = np.array(F, np.float64)
-        noise = noise_of(found.noise, weights, unit.rows)
+        noise = noise_of(likelihood.noise, weights, unit.rows)
         total = residual_diagonal(features.kernel, X, rotated) + noise
         a = np.array(targets[unit.rows], np.float64)
         for segment in unit.segments:
             own = F[segment.rows, forest.columns(segment.node)]
-            a[segment.rows] -= own @ found.beta[segment.node]
+            a[segment.rows] -= own @ likelihood.beta[segment.node]
         for segment in unit.upwards:
-            found.factor.forward(segment.node, rotated[segment.rows])
+            likelihood.factor.forward(segment.node, rotated[segment.rows])
         # Σ⁻¹ of a row times its noise; rounding can make it vanish where the other rows know the row.
         share = np.maximum(1.0 - np.einsum("ij,ij->i", rotated, rotated) / total, np.finfo(np.float64).eps)
-        variances[unit.rows] = np.maximum(total / share - noise, 0.0) + found.noise
+        variances[unit.rows] = np.maximum(total / share - noise, 0.0) + likelihood.noise
         errors[unit.rows] = a / share[:, None]
 
     with features.map_units(rows, work, engine) as units:

@@ -77,11 +77,11 @@ def choose_posterior(
     scaled to the errors before these are compared, as they are in predictions.
     """
     checks: list[tuple[bool, int, str, BandCheck]] = []
-    found = None
+    local = None
     if near is not None:
         own = None if weights is None else weights[:CHOOSING_ROWS]
         count = _enough(near, rows[:CHOOSING_ROWS], targets[:CHOOSING_ROWS], engine, own)
-        found = count, near_check(replace(near, count=count), rows, targets, engine, weights=weights)
+        local = count, near_check(replace(near, count=count), rows, targets, engine, weights=weights)
     if nested is not None:
         check = held_out_check(replace(nested, mean=None), rows, targets, noise, engine, weights)
         checks.append((False, 0, "multi-resolution", check))
@@ -89,15 +89,15 @@ def choose_posterior(
             means = np.asarray(nested.mean.chunk(rows, engine), np.float64)
             solved = replace(check, means=means, errors=targets - means)
             checks.append((True, 0, "exact mean", solved))
-            if found is not None:
-                both = replace(found[1], means=means, errors=solved.errors)
-                checks.append((True, found[0], f"exact mean with deviations of {found[0]} neighbours", both))
-    if found is not None:
-        checks.append((False, found[0], f"{found[0]} neighbours", found[1]))
+            if local is not None:
+                both = replace(local[1], means=means, errors=solved.errors)
+                checks.append((True, local[0], f"exact mean with deviations of {local[0]} neighbours", both))
+    if local is not None:
+        checks.append((False, local[0], f"{local[0]} neighbours", local[1]))
     losses = {name: check.loss for _, _, name, check in checks}
-    if found is not None and len(checks) > 1:
+    if local is not None and len(checks) > 1:
         smooth = min((check for *_, check in checks[:-1]), key=lambda check: check.loss)
-        if not clearly_better(found[1], smooth):
+        if not clearly_better(local[1], smooth):
             checks.pop()
     best = min(losses[name] for _, _, name, _ in checks)
     chosen = next(one for one in checks if losses[one[2]] <= best + GAIN)
@@ -179,10 +179,10 @@ def held_out_check(
     weights: Float64Array | None = None,
 ) -> BandCheck:
     """Return the errors of a posterior on rows that it was not given."""
-    found = np.empty((len(targets), targets.shape[1] + 1))
+    answers = np.empty((len(targets), targets.shape[1] + 1))
     for where, moments in fitted.moments(as_source(rows), chunk_rows=PREDICT_ROWS, engine=engine):
-        found[where] = moments
-    means, deviations = found[:, :-1], np.sqrt(found[:, -1] + noise)
+        answers[where] = moments
+    means, deviations = answers[:, :-1], np.sqrt(answers[:, -1] + noise)
     return BandCheck(targets - means, deviations, held_out=True, means=means, weights=weights)
 
 

@@ -174,8 +174,8 @@ def neighbour_blocks(
     near = np.empty((len(centers), 0))
     numbers = np.empty((len(centers), 0), np.intp)
     for where, rows in row_blocks(source, max(1, CHUNK_BYTES // (8 * d))):
-        found = _squared(rows, centers, weight)
-        near = np.hstack([near, found])
+        others = _squared(rows, centers, weight)
+        near = np.hstack([near, others])
         numbers = np.hstack([numbers, np.tile(np.arange(where.start, where.stop), (len(centers), 1))])
         if near.shape[1] > kept:
             first = np.argpartition(near, kept - 1, axis=1)[:, :kept]

@@ -78,7 +78,7 @@ class MarginalLikelihood:
     beta: tuple[Float64Array, ...]  #: S⁻¹FᵀΛ⁻¹y, the weights' posterior mean, one (r, outputs) array per node
 
 
-def evidence(features: FeatureMap, noise: float, data: Observations) -> MarginalLikelihood:
+def log_evidence(features: FeatureMap, noise: float, data: Observations) -> MarginalLikelihood:
     """Return log p(y) and the posterior of the features' weights.
 
     Needs features of float64 bases and ``noise`` > 0. Time O(n (m d + m r + path²)) and the elimination of S;
@@ -112,7 +112,7 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Marginal
     return MarginalLikelihood(value, features, noise, factor.blocks, tuple(beta))
 
 
-def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool = True) -> Float64Array:
+def gradient(likelihood: MarginalLikelihood, data: Observations, *, by_kernel: bool = True) -> Float64Array:
     """Return the derivatives of log p(y) in the kernel's log parameters and, last, in the log of the noise.
 
     ``by_kernel=False`` returns only the derivative in the noise, for kernels whose gradient is not known.
@@ -120,7 +120,7 @@ def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool =
     Makes a second pass over the rows and one over the landmarks. Time O(n (m d + m r + path²) + Σ m_b (path²
     + m d)) for m landmarks on a path and m_b in node b; memory as for the likelihood, and a unit's weights.
     """
-    features = found.features
+    features = likelihood.features
     forest, kernel = features.forest, features.kernel
     own = [np.zeros((r, r)) for r in forest.ranks]
     above = [np.zeros((r, forest.path_rank(b))) for b, r in enumerate(forest.ranks)]
@@ -134,8 +134,8 @@ def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool =
     def work(
         numbers: IntArray, unit: Unit, X: Rows, F: FloatArray
     ) -> tuple[Float64Array, float, list[Adjoints]]:
-        noise = noise_of(found.noise, data.weights, numbers)
-        return _part(found, X, np.asarray(F, np.float64), data.targets[numbers], noise, unit, by_kernel)
+        noise = noise_of(likelihood.noise, data.weights, numbers)
+        return _part(likelihood, X, np.asarray(F, np.float64), data.targets[numbers], noise, unit, by_kernel)
 
     done = features.map_source(data.source, work, chunk_rows=data.chunk_rows, engine=data.engine)
     with closing(done) as parts:
@@ -156,7 +156,7 @@ def gradient(found: MarginalLikelihood, data: Observations, *, by_kernel: bool =
 
 
 def _part(
-    found: MarginalLikelihood,
+    likelihood: MarginalLikelihood,
     X: Rows,
     F: Float64Array,
     Y: Array,
@@ -168,20 +168,20 @@ def _part(
 
     Computes its F̄, then goes back through the rows' paths.
     """
-    features, forest = found.features, found.features.forest
+    features, forest = likelihood.features, likelihood.features.forest
     outputs = Y.shape[1]
     total = residual_diagonal(features.kernel, X, F) + noise
     Z = F.copy()
     for segment in unit.upwards:
-        found.factor.forward(segment.node, Z[segment.rows])
+        likelihood.factor.forward(segment.node, Z[segment.rows])
     explained = np.einsum("ij,ij->i", Z, Z)
     for segment in unit.segments:
-        found.factor.backward(segment.node, Z[segment.rows])
+        likelihood.factor.backward(segment.node, Z[segment.rows])
     # Z is now F S⁻¹ on the path. The blocks of beta on each row's path give the fit and aᵀF.
     a = np.array(Y, np.float64)
     for segment in unit.segments:
         own = F[segment.rows, forest.columns(segment.node)]
-        a[segment.rows] -= own @ found.beta[segment.node]
+        a[segment.rows] -= own @ likelihood.beta[segment.node]
     a /= total[:, None]
     diagonal = 0.5 * (np.einsum("ij,ij->i", a, a) - outputs * (1.0 / total - explained / total**2))
     if not by_kernel:
@@ -190,7 +190,7 @@ def _part(
     adjoint *= -(outputs / total)[:, None]
     adjoint -= 2.0 * diagonal[:, None] * F
     for segment in unit.segments:
-        own = a[segment.rows] @ found.beta[segment.node].T
+        own = a[segment.rows] @ likelihood.beta[segment.node].T
         adjoint[segment.rows, forest.columns(segment.node)] += own
     points = np.asarray(dense(X), np.float64)
     slope, nodes = contracted_diagonal(features.kernel, points, diagonal), list[Adjoints]()
@@ -279,10 +279,10 @@ class LikelihoodObjective:
             )
         return values
 
-    def found(self) -> MarginalLikelihood:
+    def likelihood(self) -> MarginalLikelihood:
         """Return the evidence for the objective's own kernel and noise."""
         features = with_kernel(self.features, self.hyper.kernel, self.data.engine)
-        return evidence(features, self.hyper.noise, self.data)
+        return log_evidence(features, self.hyper.noise, self.data)
 
     def value(self, theta: Array) -> tuple[float, Float64Array]:
         """Return log p(y) for θ, and its gradient."""
@@ -295,8 +295,8 @@ class LikelihoodObjective:
                 at.kernel, at.noise, rows, targets, self.data.weights, by_kernel=by_kernel
             )
         else:
-            found = self.moved(theta).found()
-            value, full = found.value, gradient(found, self.data, by_kernel=by_kernel)
+            likelihood = self.moved(theta).likelihood()
+            value, full = likelihood.value, gradient(likelihood, self.data, by_kernel=by_kernel)
         return value, self.hyper.slope(full)
 
     def loss(self, theta: Array) -> tuple[float, Float64Array]:

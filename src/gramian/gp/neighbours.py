@@ -104,7 +104,7 @@ class NearestRows:
             for part in row_slices(int(bounds[leaf + 1] - bounds[leaf]), GROUP_ROWS)
         ]
 
-    def found(self, leaf: int, rows: Float64Array, count: int, without: IntArray | None = None) -> IntArray:
+    def find(self, leaf: int, rows: Float64Array, count: int, without: IntArray | None = None) -> IntArray:
         """Return the positions in ``points`` of near points of each row of a leaf, (rows, count).
 
         They are the nearest of the points in the leaves that are searched, or all of these if they are fewer.
@@ -209,8 +209,8 @@ class NeighbourPosterior:
             left_out = None if without is None else without[numbers]
             return numbers, *self._group(leaf, rows[numbers], left_out, wider)
 
-        with engine.results(work, self.near.groups(rows, engine)) as found:
-            for numbers, m, v in found:
+        with engine.results(work, self.near.groups(rows, engine)) as results:
+            for numbers, m, v in results:
                 mean[numbers], variance[numbers] = m, v
         return mean, variance
 
@@ -219,7 +219,7 @@ class NeighbourPosterior:
         rows = self._scaled(X)
         out = np.empty((len(rows), min(self.count, len(self.near.points) - 1)), np.intp)
         for leaf, numbers in self.near.groups(rows, engine):
-            out[numbers] = self.near.found(leaf, rows[numbers], self.count, without[numbers])
+            out[numbers] = self.near.find(leaf, rows[numbers], self.count, without[numbers])
         return out
 
     def chunk(self, rows: Rows, engine: Engine) -> Float64Array:
@@ -242,7 +242,7 @@ class NeighbourPosterior:
         self, leaf: int, rows: Float64Array, without: IntArray | None, wider: bool
     ) -> tuple[Float64Array, Float64Array]:
         """Return mean and variance at rows of one leaf."""
-        at = self.near.found(leaf, rows, self.count, without)
+        at = self.near.find(leaf, rows, self.count, without)
         size = at.shape[1] + 1 + self.n_outputs
         mean, variance = np.empty((len(rows), self.n_outputs)), np.empty(len(rows))
         height = max(1, STACK_BYTES // (8 * size**2))

@@ -116,7 +116,7 @@ def plan_fit(
 
     Raises :class:`BudgetError` where the memory budget holds no such fit.
     """
-    use, asked, n = parameters.setup.run, parameters.setup.approximation, source.shape[0]
+    use, approximation, n = parameters.setup.run, parameters.setup.approximation, source.shape[0]
     start = Hyperparameters(start_kernel(parameters, source, rng), parameters.noise, parameters.learn_noise)
     bases = plan_bases(parameters, source, n_outputs, start.kernel, rng)
     size, time, learned = dict[str, int](), dict[str, float](), tuple[int, ...]()
@@ -138,7 +138,7 @@ def plan_fit(
         solve = exact_plan(Workload.of(source, n_outputs), SolveSettings(), tiles)
         size["solve"], time["solve"] = use.memory_bytes, 2.0 * solve.total_seconds
     needed = neighbour_bytes(n, source.shape[1], n_outputs, bases.n_threads)
-    near = check and takes_neighbours(asked, n, start, needed, use.memory_bytes)
+    near = check and takes_neighbours(approximation, n, start, needed, use.memory_bytes)
     if near:
         size["neighbours"] = needed
     held = max(1, min(CHECKED_ROWS, int(HELD_OUT_SHARE * n))) if check and (exact_mean or near) else 0
@@ -241,15 +241,15 @@ def takes_neighbours(
     They need a kernel of known lengthscales and memory for two dense copies of the rows. With 64 rows
     or fewer, all of them would be neighbours; the root holds them all too, and gives the same posterior.
     """
-    asked = isinstance(approximation, str) and approximation == NEIGHBOURS
-    if not asked and not (isinstance(approximation, str) and approximation == "auto" and n_rows > EXACT_ROWS):
+    named = isinstance(approximation, str) and approximation == NEIGHBOURS
+    if not named and not (isinstance(approximation, str) and approximation == "auto" and n_rows > EXACT_ROWS):
         return False
-    if asked and not len(hyper.own):
+    if named and not len(hyper.own):
         raise InputError(
             f"approximation='neighbours' needs a kernel with lengthscales, to tell which rows are near; "
             f"{hyper.kernel!r} has none. Choose another kernel, or approximation='multiresolution'."
         )
-    if asked and needed > memory_budget:
+    if named and needed > memory_budget:
         raise BudgetError(
             f"memory_budget={format_bytes(memory_budget)} is too small for approximation='neighbours', which "
             f"keeps {n_rows} dense rows: {format_bytes(needed)} is needed. Raise the budget, or choose "

@@ -251,14 +251,14 @@ def _values(prior: list[tuple[Columns, Float64Array]], rows: Rows) -> Float64Arr
 
 def _weights(features: FeatureMap, prior: list[tuple[Columns, Float64Array]]) -> list[Float64Array]:
     """Return w₀: g at the landmarks of each node, less what its ancestors give, whitened."""
-    found: list[Float64Array] = []
+    whitened: list[Float64Array] = []
     for node, basis in enumerate(features.nodes):
         own = basis.matrix.T @ _values(prior, basis.landmarks) if basis.rank else np.zeros((0, 1))
         path = features.forest.path(node)
         if basis.rank and path:
-            own -= basis.projection.T @ np.concatenate([found[a] for a in path])
-        found.append(own)
-    return found
+            own -= basis.projection.T @ np.concatenate([whitened[a] for a in path])
+        whitened.append(own)
+    return whitened
 
 
 def _random_features(kernel: Kernel, d: int, rng: np.random.Generator) -> list[tuple[float, Columns]]:

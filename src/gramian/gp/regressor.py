@@ -27,7 +27,7 @@ from gramian.estimator.input import INPUT, Input, feature_importances_
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.labels import checked_weights
 from gramian.estimator.mixins import Regressor
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.likelihood import LikelihoodObjective
@@ -221,12 +221,12 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     feature_importances_ = feature_importances_
     optimizer_report_ = property(attrgetter("learning_"))
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         plan: Plan = self.plan_
-        found = Evidence.of_map(self.posterior_.features)
+        facts = FitFacts.of_map(self.posterior_.features)
         learning = () if self.learning_ is None else self.learning_.warnings
         stated = replace(
-            found,
+            facts,
             n_rows=plan.n_rows,
             kernel=self.kernel_,
             penalty={"noise variance": self.noise_},
@@ -234,7 +234,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             nbytes=self.posterior_.nbytes,
             scores={"log marginal likelihood": self.log_marginal_likelihood_value_},
             solver=(("iterations", f"{self.n_iter_:,}"),),
-            warnings=(*found.warnings, *learning),
+            warnings=(*facts.warnings, *learning),
         )
         return with_metric(stated, Input.of(self), getattr(self, "feature_names_in_", None))
 
@@ -305,10 +305,10 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             raise InputError("quantiles is empty: pass at least one number between 0 and 1, such as 0.5.")
         factors = np.array([self.calibration_.quantile(q, len(self.theta_)) for q in wanted])
         mean, unit = self._mean_and_unit(X)
-        found = (mean[:, :, None] + unit[:, :, None] * factors.T) * self.y_std_[:, None]
-        found += self.y_mean_[:, None]
-        found = found[:, 0] if self._flat else found
-        return np.asarray(found[..., 0] if single else found)
+        values = (mean[:, :, None] + unit[:, :, None] * factors.T) * self.y_std_[:, None]
+        values += self.y_mean_[:, None]
+        values = values[:, 0] if self._flat else values
+        return np.asarray(values[..., 0] if single else values)
 
     def sample_y(self, X: RowsLike, n_samples: int = 1, random_state: RandomState = 0) -> Float64Array:
         """Return joint draws of f at a few rows, shape (n, n_samples) or (n, outputs, n_samples).
@@ -323,9 +323,9 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         rng = as_generator(random_state)
         engine = Engine(self.n_jobs)
         mean, _ = moments_of(self.posterior_, source, engine)  # raises unless variances are finite
-        found = self.posterior_.draws(source.rows(slice(0, source.shape[0])), mean, draws, rng, engine)
-        found = found * self.y_std_[:, None] + self.y_mean_[:, None]
-        return predicted_numbers(found, flat=self._flat)
+        values = self.posterior_.draws(source.rows(slice(0, source.shape[0])), mean, draws, rng, engine)
+        values = values * self.y_std_[:, None] + self.y_mean_[:, None]
+        return predicted_numbers(values, flat=self._flat)
 
     def sample_paths(
         self, n_samples: int = 1, random_state: RandomState = None
@@ -367,7 +367,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             )
         objective: LikelihoodObjective = self._training
         values = objective.checked(self.theta_ if theta is None else theta)
-        return objective.value(values) if eval_gradient else objective.moved(values).found().value
+        return objective.value(values) if eval_gradient else objective.moved(values).likelihood().value
 
     def _prior(self, X: RowsLike) -> Float64Array:
         """Return the prior covariance of f at the rows, without keeping anything of them."""

@@ -74,9 +74,9 @@ def fit_process(rows: LabelledRows[NumberTargets], parameters: ProcessParameters
         weights = own if weights is None else weights * own
     rows = replace(rows, targets=NumberTargets(targets, rows.n), weights=weights)
     setup = parameters.setup
-    found = learned_input(setup, rows, partial(process_round, parameters), own_bandwidth=True)
-    trained = train(found.prepared(rows), parameters)
-    return {**found.state(), **trained, "y_mean_": centre, "y_std_": unit}
+    input_ = learned_input(setup, rows, partial(process_round, parameters), own_bandwidth=True)
+    trained = train(input_.prepared(rows), parameters)
+    return {**input_.state(), **trained, "y_mean_": centre, "y_std_": unit}
 
 
 def train(
@@ -109,14 +109,14 @@ def train(
         chosen, bands = _chosen(plan, known, held, hyper, rng)
     setup.run.phases("posterior")
     objective, sizes = _likelihood(plan, rows, hyper, rng)
-    found = objective.found()
-    posterior = _posterior(plan, rows, found, chosen, hyper, out, rng)
+    likelihood = objective.likelihood()
+    posterior = _posterior(plan, rows, likelihood, chosen, hyper, out, rng)
     if bands is None and posterior.near is not None:
         bands = near_check(posterior.near, held.rows, held.numbers, plan.engine, out, held.weights)
     elif bands is None:
         some, numbers = sample_rows(rows.source, CHECKED_ROWS, rng)
         own = None if rows.weights is None else rows.weights[numbers]
-        bands = leave_one_out(found, some, rows.numbers[numbers], plan.engine, own)
+        bands = leave_one_out(likelihood, some, rows.numbers[numbers], plan.engine, own)
         bands = replace(bands, weights=None if counts is None else counts[numbers])
     if parameters.calibrated:
         bands = bands.scaled()
@@ -132,7 +132,7 @@ def train(
         "noise_": hyper.noise,
         "theta_": hyper.theta,
         "posterior_": posterior,
-        "log_marginal_likelihood_value_": found.value,
+        "log_marginal_likelihood_value_": likelihood.value,
         "calibration_": bands,
         "plan_": sizes,
         "rank_": posterior.features.rank,
@@ -143,14 +143,14 @@ def train(
 def _posterior(
     plan: ProcessPlan,
     rows: LabelledRows[Any],
-    found: MarginalLikelihood,
+    likelihood: MarginalLikelihood,
     chosen: Chosen,
     hyper: Hyperparameters,
     out: IntArray,
     rng: np.random.Generator,
 ) -> Posterior:
     """Return the chosen posterior given all rows; those of the numbers ``out`` were held out of learning."""
-    nested = Posterior(found.features, found.factor, found.beta)
+    nested = Posterior(likelihood.features, likelihood.factor, likelihood.beta)
     mean = _exact_mean(plan, rows, hyper, rng) if chosen.exact else None
     if not chosen.neighbours:
         return replace(nested, mean=mean)
@@ -175,12 +175,12 @@ def _learned(plan: ProcessPlan, rows: LabelledRows[Any], rng: np.random.Generato
     progress = phases("learning", unit="likelihoods")
     if plan.neighbours:
         judge = leave_one_out_judge(rows, engine, rng)
-    found = learn(plan.start, rows, parameters, engine=engine, rng=rng, progress=progress, judge=judge)
-    if parameters.learning_rows is not None or rows.n <= found.n_rows:
-        return found
+    learned = learn(plan.start, rows, parameters, engine=engine, rng=rng, progress=progress, judge=judge)
+    if parameters.learning_rows is not None or rows.n <= learned.n_rows:
+        return learned
     progress = phases("learning from all rows", unit="likelihoods")
-    objective, _ = _likelihood(plan, rows, plan.start.at(found.theta), rng)
-    return learn_all(objective.loss, rows.n, plan.start, found, parameters, progress)
+    objective, _ = _likelihood(plan, rows, plan.start.at(learned.theta), rng)
+    return learn_all(objective.loss, rows.n, plan.start, learned, parameters, progress)
 
 
 def _chosen(
@@ -198,9 +198,9 @@ def _chosen(
     near = NeighbourPosterior.of(known, hyper, FEWEST, rng) if plan.neighbours else None
     nested = None
     if plan.nested:
-        found = _likelihood(plan, known, hyper, rng)[0].found()
+        likelihood = _likelihood(plan, known, hyper, rng)[0].likelihood()
         mean = _exact_mean(plan, known, hyper, rng) if plan.exact_mean else None
-        nested = Posterior(found.features, found.factor, found.beta, mean)
+        nested = Posterior(likelihood.features, likelihood.factor, likelihood.beta, mean)
     order = rng.permutation(held.n)  # the first of them choose the number of neighbours
     own = None if held.weights is None else held.weights[order]
     rows, targets = held.rows[order], held.numbers[order]
@@ -261,8 +261,8 @@ def process_round(
     with warnings.catch_warnings():
         # A round is judged by its error; the final fit learns again, and warns where that fails.
         warnings.simplefilter("ignore", AccuracyWarning)
-        found = train(rows, parameters.of_round(setup, before, quick), check=False)
-    hyper, posterior = found["_training"].hyper, found["posterior_"]
+        fitted = train(rows, parameters.of_round(setup, before, quick), check=False)
+    hyper, posterior = fitted["_training"].hyper, fitted["posterior_"]
     values = partial(mean_of, posterior, engine=setup.run.engine)
     return FittedRound(hyper, values, posterior.predictor, hyper.kernel)
 

@@ -55,7 +55,7 @@ class Bundles:
     @classmethod
     def of(cls, Z: FloatArray, weights: FloatArray) -> Self:
         """Find the bundles among neighbouring features of points Z (d, m). Time and memory O(d m)."""
-        found, heights = [list[int]()], np.zeros(len(Z), Z.dtype)
+        bundles, heights = [list[int]()], np.zeros(len(Z), Z.dtype)
         taken, points = np.zeros(Z.shape[1], bool), list[IntArray]()
         for feature, (z, filled) in enumerate(zip(Z, Z != 0, strict=True)):
             own = np.flatnonzero(filled)
@@ -63,20 +63,20 @@ class Bundles:
             heights[feature] = z[own[0]] if own.size else 0
             alone = (z[own] != heights[feature]).any()
             if alone or taken[own].any():
-                found.append([])
+                bundles.append([])
                 taken[:] = False
             if not alone:
-                found[-1].append(feature)
+                bundles[-1].append(feature)
                 taken[own] = True
-        found = [each for each in found if len(each) >= LEAST_FEATURES]
-        places = np.full((len(found), Z.shape[1]), -1, Z.dtype)
+        bundles = [each for each in bundles if len(each) >= LEAST_FEATURES]
+        places = np.full((len(bundles), Z.shape[1]), -1, Z.dtype)
         sizes = np.zeros_like(places)
-        for bundle, features in enumerate(found):
+        for bundle, features in enumerate(bundles):
             for feature in features:
                 places[bundle, points[feature]] = feature
                 sizes[bundle, points[feature]] = abs(heights[feature]) * weights[feature]
-        bundled = np.array([feature for each in found for feature in each], np.intp)
-        ends = np.cumsum([len(each) for each in found]).astype(np.intp)
+        bundled = np.array([feature for each in bundles for feature in each], np.intp)
+        ends = np.cumsum([len(each) for each in bundles]).astype(np.intp)
         return cls(np.setdiff1d(np.arange(len(Z)), bundled), bundled, ends, heights, places, sizes)
 
 
@@ -147,11 +147,11 @@ class CityblockColumns(Columns):
         few, several, apart = self._few, self._several, self._apart
         if few is None or several is None or apart is None:
             return minkowski(X, self._points, self._inverse)
-        found = few.distances(X)
+        total = few.distances(X)
         if several.size:
             inverse = self._inverse if self._inverse.size == 1 else self._inverse[several]
-            found += minkowski(X[:, several], apart, inverse)
-        return found
+            total += minkowski(X[:, several], apart, inverse)
+        return total
 
 
 def distances_by_loop(
@@ -177,9 +177,9 @@ def minkowski(X: Float64Array, Z: Float64Array, inverse: FloatArray, p: float = 
     metric: dict[str, Any] = {"metric": "cityblock"} if p == 1.0 else {"metric": "minkowski", "p": p}
     if inverse.size > 1:
         return cdist(X, Z, **metric, w=inverse**p)
-    found = cdist(X, Z, **metric)
-    found *= inverse
-    return found
+    distances = cdist(X, Z, **metric)
+    distances *= inverse
+    return distances
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +205,9 @@ class _FewValues:
         base = np.abs(part - self.common) * self.inverse
         steps = np.abs(part[:, self.which] - self.level) * self.inverse[self.which]
         steps -= base[:, self.which]
-        found = steps @ self.indicator
-        found += base.sum(axis=1)[:, None]
-        return np.clip(found, 0.0, np.inf, out=found)
+        sums = steps @ self.indicator
+        sums += base.sum(axis=1)[:, None]
+        return np.clip(sums, 0.0, np.inf, out=sums)
 
 
 def _few_values(points: Float64Array, inverse: Float64Array) -> _FewValues | None:

@@ -35,11 +35,11 @@ def log_parameters(kernel: Kernel) -> Float64Array:
     >>> np.exp(log_parameters(3.0 * Gaussian((1.0, 2.0)) + Linear(5.0))).round(6).tolist()
     [3.0, 1.0, 2.0, 5.0]
     """
-    found = [
+    logs = [
         log_parameters(value) if isinstance(value, Kernel) else np.log(np.atleast_1d(value))
         for value in _tuned(kernel).values()
     ]
-    return np.concatenate([np.zeros(0), *found])
+    return np.concatenate([np.zeros(0), *logs])
 
 
 def with_log_parameters(kernel: Kernel, theta: Array) -> Kernel:
@@ -87,11 +87,11 @@ def chained(
         own = kernel.factor * float(np.vdot(weights, values(kernel.kernel)))
         return np.append(own, chained(kernel.kernel, kernel.factor * weights, values, of_part))
     if isinstance(kernel, Sum | Product):
-        found = []
+        parts = []
         for part, other in ((kernel.left, kernel.right), (kernel.right, kernel.left)):
-            beside = weights * values(other) if isinstance(kernel, Product) else weights
-            found.append(chained(part, beside, values, of_part))
-        return np.concatenate(found)
+            factor = weights * values(other) if isinstance(kernel, Product) else weights
+            parts.append(chained(part, factor, values, of_part))
+        return np.concatenate(parts)
     return np.zeros(0) if isinstance(kernel, Constant) else np.asarray(of_part(kernel, weights))
 
 
@@ -101,12 +101,12 @@ def _contract_part(X: Float64Array, Z: Float64Array, kernel: Kernel, weights: Ar
         X, Z = X - Z.mean(axis=0), Z - Z.mean(axis=0)
     if isinstance(kernel, Mapped):
         left, right = kernel.part(X), kernel.part(Z)
-        found = contract(kernel.kernel, left, right, weights)
+        slopes = contract(kernel.kernel, left, right, weights)
         if not isinstance(kernel, Periodic):
-            return found
+            return slopes
         by_x = weighted_gradient(kernel.kernel, left, right, np.ones((len(Z), 1)), weights)[:, :, 0]
         by_z = weighted_gradient(kernel.kernel, right, left, np.ones((len(X), 1)), weights.T)[:, :, 0]
-        return np.concatenate([found, kernel.by_period(X, by_x) + kernel.by_period(Z, by_z)])
+        return np.concatenate([slopes, kernel.by_period(X, by_x) + kernel.by_period(Z, by_z)])
     family = _differentiable(kernel)
     scale = lengthscale_array(family.lengthscale, X.shape[1])
     each = _by_feature(family, X / scale, Z / scale, weights)

@@ -119,8 +119,8 @@ def weighted_gradient(
     if isinstance(kernel, Constant):
         return np.zeros((*X.shape, kappa.shape[1]))
     if isinstance(kernel, Periodic):
-        found = weighted_gradient(kernel.kernel, kernel.part(X), kernel.part(Z), kappa, weights, unit)
-        return kernel.by_row(X, found)
+        slopes = weighted_gradient(kernel.kernel, kernel.part(X), kernel.part(Z), kappa, weights, unit)
+        return kernel.by_row(X, slopes)
     if isinstance(kernel, OnFeatures):
         whole = np.zeros((*X.shape, kappa.shape[1]))
         whole[:, kernel.features] = weighted_gradient(

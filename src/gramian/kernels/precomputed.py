@@ -76,10 +76,10 @@ class StoredMatrix:
                 f"X has shape {self.shape} and no kernel values of its rows with each other. Pass the "
                 "training matrix K(X, X)."
             )
-        found = np.asarray(self._values[numbers, numbers]).ravel()
-        bad = np.flatnonzero(~np.isfinite(found))[:1]
-        _check_finite(found[bad], numbers[bad], numbers[bad])
-        return found
+        values = np.asarray(self._values[numbers, numbers]).ravel()
+        bad = np.flatnonzero(~np.isfinite(values))[:1]
+        _check_finite(values[bad], numbers[bad], numbers[bad])
+        return values
 
     def _read(self, rows: IntArray, columns: IntArray) -> Array:
         """Return a block of the stored array; consecutive numbers are read as slices."""

@@ -236,10 +236,10 @@ def _by_features(
     white = whiten(0.5 * (gram + gram.T), count, cutoff, definite=kernel.definite)
     columns = kernel.against(points, rows.dtype)
     features = _unit(columns(rows) @ white.vectors.astype(rows.dtype))
-    found = _nested(features, n_blocks, n_levels, "kmeans", rounds, rng)
-    found = _without_empty(CenterPartition(_unit(found.centers), found.ancestors), features)
-    weights = white.vectors.astype(rows.dtype) @ found.centers.T
-    return FeaturePartition(points, columns, np.ascontiguousarray(weights), found.ancestors)
+    nested = _nested(features, n_blocks, n_levels, "kmeans", rounds, rng)
+    nested = _without_empty(CenterPartition(_unit(nested.centers), nested.ancestors), features)
+    weights = white.vectors.astype(rows.dtype) @ nested.centers.T
+    return FeaturePartition(points, columns, np.ascontiguousarray(weights), nested.ancestors)
 
 
 def _unit(vectors: FloatArray) -> FloatArray:

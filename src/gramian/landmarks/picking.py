@@ -134,13 +134,13 @@ def proposed_rows(count: int) -> int:
 def _accepted(block: Float64Array, rng: np.random.Generator, floor: float) -> tuple[IntArray, Float64Array]:
     """Return the proposals that rejection accepts, and the Cholesky factor of their part of ``block``."""
     size = len(block)
-    asked = block.diagonal().copy()
+    diagonal = block.diagonal().copy()
     chances = rng.random(size)
     lower = np.zeros((size, size))
     kept: list[int] = []
     for i in range(size):
         pivot = block[i, i]
-        if pivot > floor and chances[i] * asked[i] < pivot:
+        if pivot > floor and chances[i] * diagonal[i] < pivot:
             column = block[:, i] / np.sqrt(pivot)
             lower[:, len(kept)] = column
             kept.append(i)

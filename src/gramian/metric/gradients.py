@@ -115,20 +115,20 @@ class Differentiable:
         """Return the gradients at some rows, shape (n, d, outputs)."""
         mapped, predictor = np.asarray(self._mapped(rows)), self.predictor
         if self.kernel is None:
-            found = self._differences(mapped)
+            slopes = self._differences(mapped)
         elif isinstance(predictor, Predictor):
-            found = _path_gradients(predictor, self.kernel, mapped)
+            slopes = _path_gradients(predictor, self.kernel, mapped)
         elif isinstance(predictor, ExactPredictor):
-            found = input_gradient(predictor.kernel, mapped, predictor.rows, predictor.coefficients)
+            slopes = input_gradient(predictor.kernel, mapped, predictor.rows, predictor.coefficients)
         else:
             assert isinstance(predictor, PairwisePredictor)
-            found = _pair_gradients(predictor, mapped)
+            slopes = _pair_gradients(predictor, mapped)
         if self.metric is None:
-            return found
+            return slopes
         if self.metric.scales is not None:
-            return found * self.metric.scales[:, None]
+            return slopes * self.metric.scales[:, None]
         assert self.metric.matrix is not None
-        return np.einsum("dr,nro->ndo", self.metric.matrix, found, optimize=True)
+        return np.einsum("dr,nro->ndo", self.metric.matrix, slopes, optimize=True)
 
     def _mapped(self, rows: Rows) -> Rows:
         return rows if self.metric is None else self.metric.apply(rows)
@@ -139,14 +139,14 @@ class Differentiable:
             return np.asarray(predictor.chunk(mapped, Engine(1)), np.float64)
         if isinstance(predictor, PairwisePredictor):
             return predictor(mapped, Engine(1))
-        found = np.asarray(predictor(mapped), np.float64)
-        found = found[:, None] if found.ndim == 1 else found
-        if found.ndim != 2 or len(found) != len(mapped):
+        values = np.asarray(predictor(mapped), np.float64)
+        values = values[:, None] if values.ndim == 1 else values
+        if values.ndim != 2 or len(values) != len(mapped):
             raise InputError(
-                f"predictor gave values of shape {found.shape} for {len(mapped)} rows; expected "
+                f"predictor gave values of shape {values.shape} for {len(mapped)} rows; expected "
                 f"({len(mapped)},) or ({len(mapped)}, outputs), one row of values for each row."
             )
-        return found
+        return values
 
     def _differences(self, mapped: Float64Array) -> Float64Array:
         """Return (f(x + h_j e_j) − f(x − h_j e_j))/(2 h_j), 0 for columns with a step of 0."""
@@ -166,7 +166,7 @@ def _path_gradients(p: Predictor, kernel: Kernel, rows: Float64Array) -> Float64
     out = np.zeros((*rows.shape, p.n_outputs))
     for unit in units_by_leaf(labels, p.leaf_levels):
         X, leaves = rows[unit.rows], labels[unit.rows]
-        found = np.zeros((*X.shape, p.n_outputs))
+        slopes = np.zeros((*X.shape, p.n_outputs))
         for level, segments in enumerate(unit.levels):
             for segment in segments:
                 if p.columns[segment.node].n_columns == 0:
@@ -177,8 +177,8 @@ def _path_gradients(p: Predictor, kernel: Kernel, rows: Float64Array) -> Float64
                     b = min(leaf.rows.stop, segment.rows.stop)
                     if a < b:
                         weight = p.weights[level][int(leaves[a])]
-                        found[a:b] += input_gradient(kernel, X[a:b], p.landmarks[segment.node], weight)
-        out[unit.rows] = found
+                        slopes[a:b] += input_gradient(kernel, X[a:b], p.landmarks[segment.node], weight)
+        out[unit.rows] = slopes
     return out
 
 
@@ -233,8 +233,8 @@ def by_differences(
         at = np.arange(len(mine))
         ends[0, at, :, mine] += steps[mine, None]
         ends[1, at, :, mine] -= steps[mine, None]
-        found = function(ends.reshape(-1, rows.shape[1])).reshape(2, len(mine), n, -1)
-        slopes.append((found[0] - found[1]) / (2.0 * steps[mine, None, None]))
+        values = function(ends.reshape(-1, rows.shape[1])).reshape(2, len(mine), n, -1)
+        slopes.append((values[0] - values[1]) / (2.0 * steps[mine, None, None]))
     return np.concatenate(slopes).swapaxes(0, 1)
 
 
@@ -285,7 +285,7 @@ def _values_after_moves(
     most = max(1, BATCH_BYTES // max(1, rows[:1].nbytes))
     waiting: list[tuple[IntArray, Float64Array]] = []
 
-    def found() -> Iterator[Float64Array]:
+    def batch() -> Iterator[Float64Array]:
         values = function(np.concatenate([changed for _, changed in waiting]))
         start = 0
         for places, changed in waiting:
@@ -303,21 +303,21 @@ def _values_after_moves(
         waiting.append((places, changed))
         held += len(places)
         if held >= most:
-            yield from found()
+            yield from batch()
             held = 0
     if waiting:
-        yield from found()
+        yield from batch()
 
 
 def column_levels(rows: Rows) -> tuple[Float64Array, Float64Array]:
     """Return least and largest value of each column."""
-    found = []
+    levels = []
     for name in ("min", "max"):
         values = getattr(rows, name)(axis=0)
-        found.append(
+        levels.append(
             np.asarray(values.toarray() if hasattr(values, "toarray") else values, np.float64).ravel()
         )
-    return found[0], found[1]
+    return levels[0], levels[1]
 
 
 def _steps(rows: Rows) -> Float64Array:

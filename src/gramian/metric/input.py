@@ -20,7 +20,7 @@ from gramian.data.subset import SubsetRows
 from gramian.estimator.input import Input, scaled_input, scaler_of
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import BudgetError, InputError, did_you_mean
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.learner import MOST_HELD_OUT, EstimatorLearner, FitRound, without_exact
@@ -52,7 +52,7 @@ def learned_input(
     source = rows.source
     if setup.metric is None:
         # "auto" looks for a lengthscale for each feature.
-        quiet = own_bandwidth or setup.frozen or "kernel" in setup.asked
+        quiet = own_bandwidth or setup.frozen or "kernel" in setup.auto_names
         return scaled_input(setup.kernel, setup.standardize, source, rows.weights, quiet=quiet)
     scaler = scaler_of(setup.kernel, source, rows.weights) if setup.standardize else None
     chosen = _checked_metric(setup, source.shape[1])
@@ -151,22 +151,22 @@ def _bandwidth_left_out(own: KernelParameters, n_features: int) -> bool:
 def _sample(rows: LabelledRows[Any], memory_budget: int, most: int, rng: np.random.Generator) -> IntArray:
     """Return the numbers of rows to learn from, in random order."""
     n, d = rows.source.shape
-    beside = min(MOST_HELD_OUT, most // 4)
+    n_held_out = min(MOST_HELD_OUT, most // 4)
     room = memory_budget // (SAMPLE_PART * 3 * 8 * d)
-    count = min(most + beside, n, max(LEAST_ROWS, room))
+    count = min(most + n_held_out, n, max(LEAST_ROWS, room))
     if rows.weights is None:
         return rng.choice(n, count, replace=False)
     counted = np.flatnonzero(rows.weights > 0)
     return rng.choice(counted, min(count, len(counted)), replace=False)
 
 
-def with_metric(evidence: Evidence, found: Input, names: Sequence[str] | None = None) -> Evidence:
+def with_metric(evidence: FitFacts, input_: Input, names: Sequence[str] | None = None) -> FitFacts:
     """Return what a model states, with facts and tables about the metric of its input if it has one.
 
     The facts are its form, the errors before and after, and the features that count most; the tables its
     rounds, and the shares and lengthscales of these features.
     """
-    metric, rounds, grids = found.metric, found.rounds, list[Grid]()
+    metric, rounds, grids = input_.metric, input_.rounds, list[Grid]()
     if metric is None:
         return evidence
     form = "diagonal" if metric.matrix is None else "full"

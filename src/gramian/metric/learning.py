@@ -210,7 +210,7 @@ def learn_metric(
     phases("metric, fit without one")
     fitted = learner.fit(start, None)
     first = best = _judge(fitted)
-    found: list[Round] = [_round(best, _Candidate(start, 0.0, 1.0), "", began)]
+    tried: list[Round] = [_round(best, _Candidate(start, 0.0, 1.0), "", began)]
     chosen, place, model = _Candidate(start, 0.0, 1.0), 0, fitted
     now, now_model, tame, idle = chosen, fitted, 1.0, 0
     for number in range(settings.rounds):
@@ -225,17 +225,17 @@ def learn_metric(
         undone = fitted.fault
         if not undone and error > first * (1.0 + PROGRESS):
             undone = f"held-out error {error:.4g} above the {first:.4g} of no metric"
-        found.append(_round(error, candidate, undone, began))
+        tried.append(_round(error, candidate, undone, began))
         if undone:
             now, now_model, tame, idle = chosen, model, tame * TIMID, idle + 1
         elif error < best * (1.0 - PROGRESS):
-            best, chosen, place, model = error, candidate, len(found) - 1, fitted
+            best, chosen, place, model = error, candidate, len(tried) - 1, fitted
             now, now_model, idle = candidate, fitted, 0
         else:
             now, now_model, idle = candidate, fitted, idle + 1
         if idle > settings.patience:
             break
-    rounds = tuple(replace(each, kept=i == place) for i, each in enumerate(found))
+    rounds = tuple(replace(each, kept=i == place) for i, each in enumerate(tried))
     return chosen.metric, rounds
 
 
@@ -262,10 +262,10 @@ def _climb(learner: Learner, before: Any, start: _Candidate, error: float) -> _C
         best, lowest = start, error
         for _ in range(STEPS):
             tried = best.wider(factor)
-            found = learner.screen(tried.metric, before)
-            if not found < lowest:
+            error = learner.screen(tried.metric, before)
+            if not error < lowest:
                 break
-            best, lowest = tried, found
+            best, lowest = tried, error
         if best is not start:
             return best
     return start

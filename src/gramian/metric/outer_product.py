@@ -42,7 +42,7 @@ def outer_product(
     levels: tuple[Array, Array] | None = None,
     rank: int | None = None,
     engine: Engine | None = None,
-    until: float = math.inf,
+    deadline: float = math.inf,
 ) -> Float64Array:
     r"""Return M = Σ_i w_i Σ_o ∇f_o(x_i) ∇f_o(x_i)ᵀ / Σ_i w_i, the average gradient outer product.
 
@@ -61,7 +61,7 @@ def outer_product(
     rank : if given, return F (d, rank) with F Fᵀ ≈ M without forming M, for many features: the leading
         directions of M, scaled
     engine : threads; serial by default
-    until : when to end, on the clock of ``time.perf_counter``: M is then the average over the rows that were
+    deadline : when to end, by ``time.perf_counter``: M is then the average over the rows that were
         reached, some at least (not with ``rank``)
 
     Returns
@@ -105,14 +105,14 @@ def outer_product(
     slices = list(
         row_slices(len(order), int(np.clip(TILE_BYTES // (8 * d * outputs), LEAST_ROWS, MOST_ROWS)))
     )
-    if until < math.inf:  # tiles come in random order, and none but the first is begun after the end
+    if deadline < math.inf:  # tiles come in random order, and none but the first is begun after the end
         slices = [slices[at] for at in np.random.default_rng(0).permutation(len(slices))]
 
     def tiles(
         work: Callable[[Float64Array], Float64Array],
     ) -> AbstractContextManager[Iterator[tuple[Float64Array, float] | None]]:
         def tile(at: int) -> tuple[Float64Array, float] | None:
-            if at and time.perf_counter() > until:
+            if at and time.perf_counter() > deadline:
                 return None
             numbers = order[slices[at]]
             some = dense(rows[numbers], np.float64)
@@ -131,11 +131,11 @@ def outer_product(
         return np.einsum("if,if->f", tile, tile) if form == "diagonal" else tile.T @ tile
 
     total, counted = np.zeros(d if form == "diagonal" else (d, d)), 0.0
-    with tiles(part) as found:
-        for own, mass in filter(None, found):
+    with tiles(part) as sums:
+        for own, mass in filter(None, sums):
             total += own
             counted += mass
-    return total if until == math.inf else total / counted
+    return total if deadline == math.inf else total / counted
 
 
 def _leading(tiles: Tiles, d: int, rank: int) -> Float64Array:
@@ -150,8 +150,8 @@ def _leading(tiles: Tiles, d: int, rank: int) -> Float64Array:
             return seen.T @ seen if last else tile.T @ seen
 
         total = np.zeros((width, width) if last else (d, width))
-        with tiles(part) as found:
-            for own, _ in filter(None, found):
+        with tiles(part) as sums:
+            for own, _ in filter(None, sums):
                 total += own
         if not last:
             V = np.linalg.qr(total)[0]

@@ -90,16 +90,16 @@ class ArrowheadAlgebra:
                     dense[rows, columns] = sums[node].cross[:, forest.columns(a)]
             return np.asarray(la.eigvalsh(dense, check_finite=False), np.float64)
 
-        found = self._engine.map(spectrum, trees.values())
-        return np.concatenate([np.zeros(0), *found])
+        spectra = self._engine.map(spectrum, trees.values())
+        return np.concatenate([np.zeros(0), *spectra])
 
     def leverages(self, alpha: float) -> Float64Array:
         # The scores are f_iᵀ (FᵀF + alpha·I)⁻¹ f_i, computed along the path of each row.
         factor, out = self._factored(alpha), np.zeros(self._levels[0].n_rows)
         for depth, (level, nodes) in enumerate(zip(self._levels, self._forest.levels, strict=True)):
             with closing(self._path_leverages(factor, depth, level, nodes.start)) as parts:
-                for numbers, found in parts:
-                    out[numbers] = found
+                for numbers, values in parts:
+                    out[numbers] = values
         return out
 
     def _path_leverages(
@@ -123,8 +123,8 @@ class ArrowheadAlgebra:
                 parts.append((numbers, np.einsum("ij,ij->i", rows, rows)))
             return parts
 
-        with level.map_tiles(work, self._engine, columns=max(level.ranks, default=0)) as found:
-            for parts in found:
+        with level.map_tiles(work, self._engine, columns=max(level.ranks, default=0)) as tiles:
+            for parts in tiles:
                 yield from parts
 
     def _shifted(self, a: Float64Array, alpha: float) -> Float64Array:
@@ -185,8 +185,8 @@ def _partial_sums(
             parts.append((s, tile.T @ tile, tile.T @ np.hstack([tile[:, :0], *path])))
         return parts
 
-    with level.map_tiles(work, engine, columns=max(level.ranks, default=0)) as found:
-        for parts in found:
+    with level.map_tiles(work, engine, columns=max(level.ranks, default=0)) as tiles:
+        for parts in tiles:
             yield from parts
 
 
@@ -214,10 +214,10 @@ class CoupledAlgebra:
 
     def solve(self, y: Float64Array, alpha: float) -> Solution:
         inner = self.q.adjoint(y, self.engine)
-        found = self.system.solve(inner, alpha)
-        a = y / alpha + self.q.matmul(found.value - inner / alpha, self.engine)
+        solution = self.system.solve(inner, alpha)
+        a = y / alpha + self.q.matmul(solution.value - inner / alpha, self.engine)
         residual = relative_residual(y - self.multiply(a) - alpha * a, y)
-        return Solution(a, found.status, found.iterations, residual, found.clipped, found.jitter)
+        return Solution(a, solution.status, solution.iterations, residual, solution.clipped, solution.jitter)
 
     def multiply(self, a: Float64Array) -> Float64Array:
         """Return Q S₊ Qᵀ a, where S₊ is S without its clipped eigenvalues."""
@@ -325,8 +325,8 @@ class WoodburyAlgebra:
             capacity = (capacity + capacity.T) / 2
             capacity.flat[:: len(capacity) + 1] += 1.0
             with blas_for(len(capacity)):
-                found = cholesky_lower(capacity, "the capacity matrix I + GᵀM⁻¹G")
-            self._capacity = alpha, *found
+                factor = cholesky_lower(capacity, "the capacity matrix I + GᵀM⁻¹G")
+            self._capacity = alpha, *factor
         return self._capacity[1:]
 
     def _summed(self) -> tuple[Float64Array, Float64Array]:
@@ -337,19 +337,19 @@ class WoodburyAlgebra:
             p, h = np.zeros((q.rank, width)), np.zeros((width, width))
             for s, start, stop in (tile for task in q.tasks for tile in task):
                 own = slice(q.offsets[s], q.offsets[s + 1])
-                p[own] += q.tile(s, start, stop).T @ self._upper_rows(q.rows(s)[start:stop])
+                p[own] += q.tile(s, start, stop).T @ self._coarse_rows(q.rows(s)[start:stop])
             for s, start, stop in (tile for task in q.tasks for tile in task):
                 own = slice(q.offsets[s], q.offsets[s + 1])
-                rest = self._upper_rows(q.rows(s)[start:stop]) - q.tile(s, start, stop) @ p[own]
+                rest = self._coarse_rows(q.rows(s)[start:stop]) - q.tile(s, start, stop) @ p[own]
                 h += rest.T @ rest
             outside = q.uncovered()
             for start in range(0, len(outside), TILE_ROWS):
-                rest = self._upper_rows(outside[start : start + TILE_ROWS])
+                rest = self._coarse_rows(outside[start : start + TILE_ROWS])
                 h += rest.T @ rest
             self._sums = p, h
         return self._sums
 
-    def _upper_rows(self, rows: IntArray) -> Float64Array:
+    def _coarse_rows(self, rows: IntArray) -> Float64Array:
         out = np.zeros((len(rows), sum(level.rank for level in self._upper)))
         first = 0
         for level in self._upper:

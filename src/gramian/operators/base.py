@@ -203,16 +203,16 @@ class SymmetricOperator(Operator):
         y = self._checked(y, "y")
         if not np.isfinite(y).all():
             raise InputError("y contains NaN or infinity. Drop or impute those rows first.")
-        found = self.solve_quietly(y, alpha)
+        solution = self.solve_quietly(y, alpha)
         target = ridge_tolerance(np.float64)
-        if found.status is Status.DIRECT and found.residual > target:
+        if solution.status is Status.DIRECT and solution.residual > target:
             warnings.warn(
-                f"The solve with alpha={alpha:.3g} ended with relative residual {found.residual:.2g}, "
+                f"The solve with alpha={alpha:.3g} ended with relative residual {solution.residual:.2g}, "
                 f"above the target {target:.2g}: rounding in float64. Raise alpha.",
                 AccuracyWarning,
                 stacklevel=user_level(),
             )
-        return found
+        return solution
 
     def logdet(self, alpha: float) -> float:
         """Return log det(K̃ + alpha·I)."""
@@ -236,13 +236,13 @@ def _row_sums(block: Float64Array, scale: float) -> Float64Array:
 def _numbers(numbers: ArrayLike, count: int, what: str) -> IntArray:
     """Return row or column numbers as an array, or raise if they are not numbers from 0 to count − 1."""
     refuse_masked(what, numbers)
-    found = np.asarray(numbers)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+    array = np.asarray(numbers)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InputError(
-            f"{what} has dtype {found.dtype} and {found.ndim} dimensions; pass a list of row numbers."
+            f"{what} has dtype {array.dtype} and {array.ndim} dimensions; pass a list of row numbers."
         )
-    if found.size and (found.min() < 0 or found.max() >= count):
+    if array.size and (array.min() < 0 or array.max() >= count):
         raise InputError(
-            f"{what} has numbers from {found.min()} to {found.max()}; pass numbers from 0 to {count - 1}."
+            f"{what} has numbers from {array.min()} to {array.max()}; pass numbers from 0 to {count - 1}."
         )
-    return found.astype(np.intp)
+    return array.astype(np.intp)

@@ -196,12 +196,12 @@ class BasisLevel:
         block, place = self.locate(rows)
         by_block = np.argsort(block, kind="stable")
         cuts = np.flatnonzero(np.diff(block[by_block])) + 1
-        found = {}
+        blocks = {}
         for where in np.split(by_block, cuts):
             if len(where) and block[where[0]] >= 0:
                 s = int(block[where[0]])
-                found[s] = where, self.blocks[s][place[where]].astype(np.float64)
-        return found
+                blocks[s] = where, self.blocks[s][place[where]].astype(np.float64)
+        return blocks
 
     def to_dense(self) -> Float64Array:
         """Return W as a dense (n, R) array."""

@@ -231,7 +231,7 @@ def _add_diagonal(level: BasisLevel, core: CoupledCore | None, out: Float64Array
 
 def _parents(depth: int, upper: BasisLevel, lower: BasisLevel) -> IntArray:
     """Return for each block of the lower level the block of the upper level that contains it."""
-    found = np.zeros(lower.n_blocks, np.intp)
+    parents = np.zeros(lower.n_blocks, np.intp)
     for s in range(lower.n_blocks):
         owners = np.unique(upper.locate(lower.rows(s))[0])
         if len(owners) > 1 or (len(owners) == 1 and owners[0] < 0):
@@ -241,8 +241,8 @@ def _parents(depth: int, upper: BasisLevel, lower: BasisLevel) -> IntArray:
                 "block of the level above. Split it, or reorder the levels."
             )
         # A block without rows may have any parent.
-        found[s] = owners[0] if len(owners) else 0
-    return found
+        parents[s] = owners[0] if len(owners) else 0
+    return parents
 
 
 class CrossOperator(Operator):

@@ -140,12 +140,12 @@ class DiagonalPlus(SymmetricOperator):
     def solve_quietly(self, y: Float64Array, alpha: float) -> Solution:
         """Solve (K̃ + D + alpha·I) a = y for checked arguments, without a warning."""
         scale, inner = self._factored(alpha)
-        found = inner.solve(_times(scale, y), 1.0)
-        a = _times(scale, found.value)
+        solved = inner.solve(_times(scale, y), 1.0)
+        a = _times(scale, solved.value)
         if inner.clipped:
             # Keep the residual of the scaled system: only that system knows what was clipped.
-            return replace(found, value=a)
-        return replace(found, value=a, residual=relative_residual(y - self._product(a) - alpha * a, y))
+            return replace(solved, value=a)
+        return replace(solved, value=a, residual=relative_residual(y - self._product(a) - alpha * a, y))
 
     def _logdet(self, alpha: float) -> float:
         scale, inner = self._factored(alpha)

@@ -184,8 +184,8 @@ class KernelOperator(Operator):
             return self._square(*pair, short)
 
         with self._engine.results(task, pairs) as products:
-            for (rows, cols), found in zip(pairs, products, strict=True):
-                down, along, entries = found
+            for (rows, cols), product in zip(pairs, products, strict=True):
+                down, along, entries = product
                 out[rows] += down
                 out[cols] += along
                 self.evaluations += entries

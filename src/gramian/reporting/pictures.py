@@ -15,7 +15,7 @@ from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import BlockSizes
 from gramian.compression.plan import Plan
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
 from gramian.plotting.alpha_path import AlphaPathDisplay
@@ -227,7 +227,7 @@ def of_blocks(blocks: BlockSizes) -> Iterator[Picture]:
         )
 
 
-def of_spectrum(model: object, stated: Evidence, seed: int) -> Iterator[Picture]:
+def of_spectrum(model: object, stated: FitFacts, seed: int) -> Iterator[Picture]:
     """Yield the eigenvalues of the principal components, or those of :func:`spectrum`."""
     found: tuple[Float64Array, str, str] | None = (
         (model.eigenvalues_, "the components", "Eigenvalues of the components.")
@@ -250,7 +250,7 @@ def of_spectrum(model: object, stated: Evidence, seed: int) -> Iterator[Picture]
     yield draw_svg(figure, f"Spectrum of {of}", caption + tail)
 
 
-def spectrum(stated: Evidence, seed: int) -> tuple[Float64Array, str, str] | None:
+def spectrum(stated: FitFacts, seed: int) -> tuple[Float64Array, str, str] | None:
     """Return eigenvalues, largest first, their source, and a caption; None if there are none.
 
     They belong to the core that couples the blocks, or else to the kernel on the landmarks (support vectors,

@@ -65,33 +65,33 @@ def warn_of_far_targets(targets: NumberTargets) -> None:
 
 def fit_ridge(rows: LabelledRows[Any], setup: FitSetup) -> KernelModel:
     """Return the ridge model of labelled rows, with what the setup leaves to the rows."""
-    began, asked = time.perf_counter(), setup.asked
-    refuse_far_rows(rows, asked)
+    began, auto_names = time.perf_counter(), setup.auto_names
+    refuse_far_rows(rows, auto_names)
     check_penalties(setup.alpha, rows.n_outputs)
     if not setup.intercept and isinstance(rows.targets, NumberTargets):
         warn_of_far_targets(rows.targets)
-    if rows.n >= LEAST_ROWS and (asked or setup.learns_metric):
+    if rows.n >= LEAST_ROWS and (auto_names or setup.learns_metric):
         rows = without_copies(rows, setup.run.memory_bytes, means=True)[0]
-    if "alpha" in asked:
+    if "alpha" in auto_names:
         rows, usual = searchable(rows)
         setup = replace(setup, alpha=usual)
-    found = learned_input(setup, rows, ridge_round)
-    rows = found.prepared(rows)
-    choice, trained, rest = None, None, "choice" if asked else "metric"
-    if asked:
+    input_ = learned_input(setup, rows, ridge_round)
+    rows = input_.prepared(rows)
+    choice, trained, rest = None, None, "choice" if auto_names else "metric"
+    if auto_names:
         choice = chosen_kernel(setup, rows, setup.run.rng)
-    if "alpha" in asked and choice is not None:
+    if "alpha" in auto_names and choice is not None:
         alpha, trained, choice = _best_fit(setup, rows, choice)
         setup = replace(setup, alpha=alpha)
-    elif "alpha" in asked and len(rows.counted) >= LEAST_ROWS:
+    elif "alpha" in auto_names and len(rows.counted) >= LEAST_ROWS:
         _, alpha, trained = fit_by_alpha(setup, rows, None)
         setup = replace(setup, alpha=alpha)
     if trained is None:
         trained = train(setup if choice is None else setup.with_kernel(choice.kernel), rows)
-    if asked or found.rounds:
+    if auto_names or input_.rounds:
         trained = replace(trained, plan=trained.plan.within(time.perf_counter() - began, rest))
-    alpha_ = setup.least if "alpha" in asked else None
-    return replace(trained, input=found, alpha=alpha_, choice=choice)
+    alpha_ = setup.least if "alpha" in auto_names else None
+    return replace(trained, input=input_, alpha=alpha_, choice=choice)
 
 
 def _best_fit(

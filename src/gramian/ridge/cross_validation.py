@@ -27,7 +27,7 @@ from gramian.estimator.labelled import labelled_numbers
 from gramian.estimator.mixins import Regressor
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.repeats import without_copies
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.resolve import KERNEL_NAMES, WITHOUT_GAMMA
@@ -193,7 +193,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             if not self.fit_intercept:
                 warn_of_far_targets(sample.targets)
             objective, setup = self._objective(sample, y), self._setup(phases)
-            refuse_far_rows(sample, setup.asked)
+            refuse_far_rows(sample, setup.auto_names)
             given, place, within = sample, None, np.zeros(sample.n_outputs)
             if not isinstance(objective.cv, list):  # folds of a splitter's, which name rows
                 means = self.scoring is None
@@ -203,10 +203,10 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 within = np.average(np.square(apart), axis=0, weights=given.weights)
             sample = sample.relative() if alphas is None else sample
             self._check_refine(setup.kernel, source)
-            own = "kernel" in setup.asked or self.refine == REFINE[1]
+            own = "kernel" in setup.auto_names or self.refine == REFINE[1]
             own = own or setup.frozen
-            found = scaled_input(setup.kernel, self.standardize, sample.source, sample.weights, quiet=own)
-            sample = found.prepared(sample)
+            input_ = scaled_input(setup.kernel, self.standardize, sample.source, sample.weights, quiet=own)
+            sample = input_.prepared(sample)
             setup = replace(setup, kernel=setup.kernel.settled(sample.source, sample.weights))
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
@@ -229,7 +229,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             if not isinstance(self.alphas, str):
                 warn_at_edge(alphas, best.alphas[best.scores.best])
             plan = best.model.plan.within(time.perf_counter() - began)
-            model, held_out = replace(best.model, plan=plan, input=found), best.residuals
+            model, held_out = replace(best.model, plan=plan, input=input_), best.residuals
             if held_out is not None:
                 held_out = held_out if place is None else held_out[place] + apart
                 held_out = predicted_numbers(held_out, flat=self._flat)
@@ -245,9 +245,9 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         values = KernelModel.of(self).finite(self._rows(X, reset=False), Engine(self.n_jobs))
         return predicted_numbers(values, flat=self._flat)
 
-    def _evidence(self) -> Evidence:
-        found = KernelModel.of(self).facts(alpha=self.alpha_)
-        return replace(found, scores={"best score": self.best_score_})
+    def _evidence(self) -> FitFacts:
+        facts = KernelModel.of(self).facts(alpha=self.alpha_)
+        return replace(facts, scores={"best score": self.best_score_})
 
     def plan(self, X: RowsLike, y: ArrayLike | None = None) -> Plan:
         """Predict sizes and bytes of one fit to all rows, with the first gamma."""
@@ -296,15 +296,15 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         kept = refinement is not None and refinement.kept
         values = [1.0 / self.n_features_in_ if g is None else float(g) for g in gammas]
         self.gamma_ = values[best.number] if named and not kept else None
-        found = [s for s in table if s is not None]
-        freedoms = [s.freedom for s in found if s.freedom is not None]
+        tried = [s for s in table if s is not None]
+        freedoms = [s.freedom for s in tried if s.freedom is not None]
         self.cv_results_ = {
             "alphas": alphas,
             "gammas": np.asarray(values) if named else None,
-            "scores": np.stack([s.values - within for s in found], axis=1),
-            "standard_errors": np.stack([s.errors for s in found], axis=1),
+            "scores": np.stack([s.values - within for s in tried], axis=1),
+            "standard_errors": np.stack([s.errors for s in tried], axis=1),
             "n_rows": n_rows,
-            "degrees_of_freedom": np.stack(freedoms, axis=1) if len(freedoms) == len(found) else None,
+            "degrees_of_freedom": np.stack(freedoms, axis=1) if len(freedoms) == len(tried) else None,
         }
 
     def _given_gammas(self) -> Float64Array | None:

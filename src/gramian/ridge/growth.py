@@ -39,24 +39,24 @@ WAITING_PART = 1 / 16
 
 
 @dataclass(frozen=True)
-class Territory:
+class MapCoverage:
     """Rows that a map represents badly, kept until there are enough for new blocks.
 
     At most ``most_rows`` are kept, as a uniform sample: those with the smallest random keys.
     """
 
-    threshold: float  #: residual share (k(x, x) − ‖f(x)‖²)/k(x, x) from which a row is new territory
+    threshold: float  #: residual share (k(x, x) − ‖f(x)‖²)/k(x, x) above which a row is badly represented
     rows_per_leaf: int  #: rows of a block, as of the first rows
     most_rows: int
     rng: np.random.Generator
     rows: Rows | None = None
     keys: Float64Array | None = None
-    n_new: int = 0  #: rows of new territory since the last growth, kept or not
+    n_new: int = 0  #: badly represented rows since the last growth, kept or not
     ended_at: int = 0  #: the memory budget that held no further block; 0 before
 
     @classmethod
-    def around(cls, features: FeatureMap, plan: Plan, source: RowSource, run: Run) -> Territory:
-        """Return the territory of a stream's first rows, on the map that was made by their plan.
+    def of_map(cls, features: FeatureMap, plan: Plan, source: RowSource, run: Run) -> MapCoverage:
+        """Return the coverage of a map by the rows that its plan was made from, the first of a stream.
 
         The threshold is twice the residual share q that 95 % of the first rows do not exceed, but at least
         1 % and at most halfway from q to 1. For a map that was given, and not built from these rows, it is
@@ -81,14 +81,14 @@ class Territory:
         """Rows that are kept."""
         return 0 if self.rows is None else int(self.rows.shape[0])
 
-    def surveyed(
+    def with_badly_represented(
         self, features: FeatureMap, source: RowSource, weights: Array | None, chunk_rows: int, engine: Engine
-    ) -> Territory:
-        """Return the territory with those of these rows that are new to the map, if their weight is not 0.
+    ) -> MapCoverage:
+        """Return the coverage with the rows that the map represents badly and whose weight is not 0.
 
         One pass; time O(n (m d + m r + r²)).
         """
-        found = replace(self, rng=deepcopy(self.rng))
+        coverage = replace(self, rng=deepcopy(self.rng))
         for where, rows in row_blocks(source, chunk_rows):
             new = residual_shares(features, rows, engine) > self.threshold
             if weights is not None:
@@ -96,17 +96,17 @@ class Territory:
             if new.any():
                 picked = rows[np.flatnonzero(new)]
                 count = int(picked.shape[0])
-                found = found.with_rows(picked, found.rng.random((count,)), count)
-        return found
+                coverage = coverage.with_rows(picked, coverage.rng.random((count,)), count)
+        return coverage
 
-    def joined(self, other: Territory) -> Territory:
-        """Return the territory with the rows that another one keeps."""
+    def joined(self, other: MapCoverage) -> MapCoverage:
+        """Return the coverage with the rows that another one keeps."""
         if other.rows is None or other.keys is None:
             return self
         return self.with_rows(other.rows, other.keys, other.n_new)
 
-    def cleared(self) -> Territory:
-        """Return the territory without rows, once blocks were made from them."""
+    def cleared(self) -> MapCoverage:
+        """Return the coverage without rows, once blocks were made from them."""
         return replace(self, rows=None, keys=None, n_new=0)
 
     def leaves(self, sizes: MultiResolutionBuilder) -> tuple[int, int]:
@@ -122,8 +122,8 @@ class Territory:
         assert self.rows is not None
         return float(np.mean(residual_shares(features, self.rows, engine) <= self.threshold)) >= KNOWN_SHARE
 
-    def with_rows(self, rows: Rows, keys: Float64Array, count: int) -> Territory:
-        """Return the territory with more rows of these keys, ``count`` of them since the last growth."""
+    def with_rows(self, rows: Rows, keys: Float64Array, count: int) -> MapCoverage:
+        """Return the coverage with more rows of these keys, ``count`` of them since the last growth."""
         if self.rows is not None and self.keys is not None:
             stack: Any = sp.vstack if sp.issparse(rows) else np.concatenate
             rows, keys = stack([self.rows, rows]), np.concatenate([self.keys, keys])
@@ -168,23 +168,23 @@ def residual_shares(features: FeatureMap, rows: Rows, engine: Engine) -> Float64
 def settled_map(
     features: FeatureMap,
     sizes: MultiResolutionBuilder,
-    territory: Territory,
+    coverage: MapCoverage,
     first: int,
     most: int,
     engine: Engine,
 ) -> tuple[FeatureMap, bool]:
-    """Return the map with so many further blocks that nearly all rows of new territory are represented.
+    """Return the map with so many further blocks that nearly all kept rows are represented.
 
     ``first`` blocks, doubled until 95 % of the rows are under the threshold, at most ``most``; and whether
     they are.
     """
-    assert territory.rows is not None
+    assert coverage.rows is not None
     count = first
     while True:
-        found = with_blocks(features, sizes, territory.rows, count, territory.rng, engine)
-        settled = territory.settled(found, engine)
+        grown = with_blocks(features, sizes, coverage.rows, count, coverage.rng, engine)
+        settled = coverage.settled(grown, engine)
         if settled or count >= most:
-            return found, settled
+            return grown, settled
         count = min(2 * count, most)
 
 

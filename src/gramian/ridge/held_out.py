@@ -68,16 +68,16 @@ def folds_of(cv: object, n: int, y: ArrayLike) -> Any:
 def _row_numbers(rows: RowsLike, n: int) -> IntArray:
     """Return one side of a fold as row numbers; a mask of all rows says which of them it holds."""
     refuse_masked("cv", rows)
-    found = np.asarray(rows)
-    if found.dtype == bool and found.shape == (n,):
-        return np.flatnonzero(found)
-    whole = found.dtype.kind in "iu" or not found.size
-    if found.ndim != 1 or not whole or (found.size and not 0 <= found.min() <= found.max() < n):
+    array = np.asarray(rows)
+    if array.dtype == bool and array.shape == (n,):
+        return np.flatnonzero(array)
+    whole = array.dtype.kind in "iu" or not array.size
+    if array.ndim != 1 or not whole or (array.size and not 0 <= array.min() <= array.max() < n):
         raise InputError(
-            f"cv gives {quoted(found)} for the rows of a fold; expected row numbers from 0 to {n - 1}, or a "
+            f"cv gives {quoted(array)} for the rows of a fold; expected row numbers from 0 to {n - 1}, or a "
             f"mask of shape ({n},)."
         )
-    return found.astype(np.intp)
+    return array.astype(np.intp)
 
 
 #: How a row's own target is taken out of its prediction.

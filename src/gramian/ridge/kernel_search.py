@@ -160,14 +160,14 @@ def search_gammas(
 
     alive = list(range(len(gammas)))
     for size in parts:
-        found = search(sample.taken(np.sort(order[:size])), [alive], error_on)
-        alive = [trial.candidate for trial in found.ranked[: math.ceil(len(alive) / 2)]]
+        trials = search(sample.taken(np.sort(order[:size])), [alive], error_on)
+        alive = [trial.candidate for trial in trials.ranked[: math.ceil(len(alive) / 2)]]
     line = np.argsort(gammas, kind="stable").tolist()
 
-    def climb(found: Trials[int, None]) -> Iterator[list[int]]:
+    def climb(trials: Trials[int, None]) -> Iterator[list[int]]:
         yield alive[:1] if parts else alive
-        while found.best is not None:
-            at = line.index(found.best.candidate)
+        while trials.best is not None:
+            at = line.index(trials.best.candidate)
             untried = [k for k in line[max(at - 1, 0) : at + 2] if n_rows[k] < sample.n]
             if not untried:
                 return
@@ -223,14 +223,14 @@ def refine(
     kernel = per_feature(best.model.kernel, X.shape[1]) if each_feature else best.model.kernel
     Y = some.targets[slice(0, some.n)]
     setup.run.phases(f"refinement on {some.n:,} rows")
-    found = refine_kernel(kernel, X, Y, start, weights=some.weights, intercept=setup.intercept)
-    alphas = np.unique(np.append(best.alphas, found.alpha))
-    setup = setup.part("refined kernel").with_kernel(found.kernel)
+    tuned = refine_kernel(kernel, X, Y, start, weights=some.weights, intercept=setup.intercept)
+    alphas = np.unique(np.append(best.alphas, tuned.alpha))
+    setup = setup.part("refined kernel").with_kernel(tuned.kernel)
     scores, make = objective.scores(setup, sample, alphas)
     score = _rank(scores)
     kept = score > best.score
     report = Refinement(
-        found.kernel, found.before, found.after, found.n_rows, found.evaluations, alphas, scores.values, kept
+        tuned.kernel, tuned.before, tuned.after, tuned.n_rows, tuned.evaluations, alphas, scores.values, kept
     )
     return (BestKernel(score, scores, alphas, best.number, *make()) if kept else best), report
 

@@ -70,8 +70,8 @@ class KernelSums:
         parts, solved = [], []
         rule = MEAN if mean else EXACT
         for path in self._paths(alphas, sample if scorer.needs_predictions else None):
-            found = self._errors(path, sample, rule, keep=scorer.needs_predictions)
-            parts.append(scorer.of(found, sample.targets, sample.weights))
+            errors = self._errors(path, sample, rule, keep=scorer.needs_predictions)
+            parts.append(scorer.of(errors, sample.targets, sample.weights))
             solved.append(path.without_hat())
             del path  # its factors, before those of the next group
         self._solved = solved
@@ -82,8 +82,8 @@ class KernelSums:
         unseen.targets.shift = self.mean
         parts = []
         for path in self._paths(alphas, unseen if scorer.needs_predictions else None):
-            found = self._errors(path, unseen, UNSEEN, keep=scorer.needs_predictions)
-            parts.append(scorer.of(found, unseen.targets, unseen.weights))
+            errors = self._errors(path, unseen, UNSEEN, keep=scorer.needs_predictions)
+            parts.append(scorer.of(errors, unseen.targets, unseen.weights))
             del path
         return Scores.joined(parts)
 
@@ -123,11 +123,11 @@ class KernelSums:
             residuals = np.empty(self.sample.targets.shape)
             first = 0
             for path in self._paths(alphas[numbers], self.sample):
-                found = self._errors(path, self.sample, keep, keep=True)
-                assert found.residuals is not None
+                errors = self._errors(path, self.sample, keep, keep=True)
+                assert errors.residuals is not None
                 for k in range(len(path.alphas)):
                     mine = np.broadcast_to(local == first + k, outputs.shape)
-                    residuals[:, mine] = found.residuals[:, k, mine]
+                    residuals[:, mine] = errors.residuals[:, k, mine]
                 first += len(path.alphas)
                 del path
         return model, residuals

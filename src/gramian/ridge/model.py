@@ -26,7 +26,7 @@ from gramian.estimator.answers import (
     rows_at,
 )
 from gramian.estimator.input import Input
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exact.predictor import ExactPredictor
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import bound, released
@@ -67,10 +67,10 @@ class KernelModel:
     def state(self) -> dict[str, Any]:
         """Return the learned attributes of an estimator with this model, by name."""
         predictor, kernel = released(self.predictor, self.kernel)
-        found = (predictor, self.intercept, self.solution, kernel, self.rank, self.plan)
+        fitted = (predictor, self.intercept, self.solution, kernel, self.rank, self.plan)
         more = {"stages_": self.stages, "choice_": self.choice, "alpha_": self.alpha}
         chosen = {name: value for name, value in more.items() if value is not None}
-        return {**dict(zip(TRAINED, found, strict=True)), **chosen, **self.learned, **self.input.state()}
+        return {**dict(zip(TRAINED, fitted, strict=True)), **chosen, **self.learned, **self.input.state()}
 
     def blocks(
         self, source: RowSource, engine: Engine, cluster: Cluster | None = None
@@ -112,9 +112,9 @@ class KernelModel:
         """Return this as the fit of a round of learning a metric."""
         return FittedRound(self, partial(self.values, engine=engine), self.predictor, self.kernel)
 
-    def facts(self, names: tuple[str, ...] | None = None, **penalty: object) -> Evidence:
-        """Return what a model states; ``names`` of the features, ``penalty`` as for Evidence."""
-        stated = Evidence(
+    def facts(self, names: tuple[str, ...] | None = None, **penalty: object) -> FitFacts:
+        """Return what a model states; ``names`` of the features, ``penalty`` as for FitFacts."""
+        stated = FitFacts(
             n_rows=self.plan.n_rows,
             kernel=self.kernel,
             penalty=penalty,
@@ -123,7 +123,7 @@ class KernelModel:
             rank=self.rank,
             nbytes=self.predictor.model_bytes,
             points=self.predictor.landmarks,
-            solver=(self.solution.told(),),
+            solver=(self.solution.as_fact(),),
             warnings=tuple(self.solution.warnings()),
         )
         return with_metric(stated, self.input, names)

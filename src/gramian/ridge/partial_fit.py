@@ -39,7 +39,7 @@ from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_
 from gramian.estimator.labels import label_array
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.rows import check_width, matched, names_known
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exceptions import InputError, listed, quoted, user_level
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import exact_of, plan_ridge, ridge_setup
@@ -119,9 +119,9 @@ class RidgeEstimator(KernelEstimator):
 
     def __getattr__(self, name: str) -> Any:
         """Return a learned attribute that the stream finds when it is asked for."""
-        found = None if self._stream is None else self._stream.learned(name)
+        learned = None if self._stream is None else self._stream.learned(name)
         # The usual look-up raises again, in the words of a property or a method that is not there.
-        return super().__getattribute__(name) if found is None else found
+        return super().__getattribute__(name) if learned is None else learned
 
     def forget(self, share: float) -> Self:
         """Give all rows so far 1 − ``share`` of the weight that they have; later rows have their full weight.
@@ -197,7 +197,7 @@ class RidgeEstimator(KernelEstimator):
         source = self._rows(X, reset=False)
         return KernelModel.of(self).finite(source, Engine(self.n_jobs), cluster_of(source, self.engine))
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         names = names_known(self)
         if self._stream is not None:
             return self._stream.facts(names)
@@ -353,10 +353,10 @@ def why_no_stream(model: RidgeEstimator) -> str | None:
             f": class_weight={class_weight!r} needs the labels of all rows. Give a dict from class "
             "to weight, or sample_weight."
         )
-    asked = automatic(kernel, alpha=model.alpha)
-    if asked:
+    auto_names = automatic(kernel, alpha=model.alpha)
+    if auto_names:
         return (
-            f": {asked[0]}='auto' chooses by all rows. Fit some rows first, and give partial_fit what "
+            f": {auto_names[0]}='auto' chooses by all rows. Fit some rows first, and give partial_fit what "
             "was found: kernel_ and alpha_."
         )
     if exact_of(model.approximation) is not None:

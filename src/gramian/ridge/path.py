@@ -148,17 +148,17 @@ def alpha_path(
     core couples blocks: more raise ``InputError``) and products. Memory: the factors.
     """
     forest = features.forest
-    found: list[tuple[list[Float64Array], Solution]]
+    solved: list[tuple[list[Float64Array], Solution]]
     hat: Hat
     if features.core is not None:
-        found, hat = _coupled(features, sums, alphas, engine)
+        solved, hat = _coupled(features, sums, alphas, engine)
     elif len(forest.ranks) == 1 and spectral:
-        found, hat = _lone(sums[0], alphas)
+        solved, hat = _lone(sums[0], alphas)
     else:
         factors = tuple(ArrowheadFactor(forest, sums, alpha, engine) for alpha in alphas)
-        found, hat = [solve_eliminated(f, forest, sums) for f in factors], EliminatedHat(factors)
+        solved, hat = [solve_eliminated(f, forest, sums) for f in factors], EliminatedHat(factors)
     beta, ones, offsets, left = [], [], [], []
-    for values, _ in found:
+    for values, _ in solved:
         offset = np.zeros(values[0].shape[1])
         if mass is not None:
             explained = sum(float(s.rhs[:, -1] @ b[:, -1]) for s, b in zip(sums, values, strict=True))
@@ -174,7 +174,7 @@ def alpha_path(
         forest,
         tuple(beta),
         np.asarray(offsets),
-        tuple(solution for _, solution in found),
+        tuple(solution for _, solution in solved),
         hat,
         tuple(ones) if mass is not None else None,
         np.asarray(left),
@@ -188,7 +188,7 @@ def _lone(
         values, vectors = descending_eigh(sums.gram)
     values = np.maximum(values, 0.0)
     turned = vectors.T @ sums.rhs
-    found = []
+    solved = []
     for alpha in alphas:
         beta = vectors @ (turned / (values + alpha)[:, None])
         gap = sums.rhs - sums.gram @ beta - alpha * beta
@@ -197,8 +197,8 @@ def _lone(
         gap = sums.rhs - sums.gram @ beta - alpha * beta
         residual = relative_residual(gap, sums.rhs)
         warn_if_missed(residual, ridge_tolerance(np.float64))
-        found.append(([beta], Solution(beta, Status.DIRECT, 0, residual)))
-    return found, SpectralHat((vectors,), 1.0 / np.add.outer(values, np.asarray(alphas, np.float64)))
+        solved.append(([beta], Solution(beta, Status.DIRECT, 0, residual)))
+    return solved, SpectralHat((vectors,), 1.0 / np.add.outer(values, np.asarray(alphas, np.float64)))
 
 
 def _coupled(
@@ -210,11 +210,11 @@ def _coupled(
     system = CoupledSystem([t for t, _ in parts], core, engine=engine)
     values, vectors = system.eigh()
     right = [inverse.T @ s.rhs for (_, inverse), s in zip(parts, sums, strict=True)]
-    found = []
+    solved = []
     for alpha in alphas:
         solution = system.solve(right, float(alpha))
         warn_if_missed(solution.residual, ridge_tolerance(np.float64))
         beta = core.multiply(system.expand(system.positive_part(solution.value)))
-        found.append((core.split(beta), solution))
+        solved.append((core.split(beta), solution))
     maps = tuple(inverse @ rows for (_, inverse), rows in zip(parts, system.split(vectors), strict=True))
-    return found, SpectralHat(maps, values[:, None] / np.add.outer(values, np.asarray(alphas, np.float64)))
+    return solved, SpectralHat(maps, values[:, None] / np.add.outer(values, np.asarray(alphas, np.float64)))

@@ -32,15 +32,15 @@ from gramian.selection.automatic import USUAL_PENALTY, usual_setup
 def ridge_setup(model: BaseEstimator, phases: Phases = silent) -> FitSetup:
     """Return the setup of a ridge estimator; ``phases`` is told of the phases of its fit."""
     setup = usual_setup(FitSetup.of(model, phases), alpha=model.alpha)
-    return replace(setup, alpha=USUAL_PENALTY if "alpha" in setup.asked else _penalty(model))
+    return replace(setup, alpha=USUAL_PENALTY if "alpha" in setup.auto_names else _penalty(model))
 
 
 def _penalty(model: BaseEstimator) -> float | Float64Array:
     """Return the checked penalty of an estimator; a regressor may have one for each output."""
     if isinstance(model.alpha, str) or np.ndim(model.alpha) != 1 or is_classifier(model):
         return positive_number("alpha", model.alpha)
-    found = positive_numbers("alpha", model.alpha)
-    return found if len(found) > 1 else float(found[0])
+    alphas = positive_numbers("alpha", model.alpha)
+    return alphas if len(alphas) > 1 else float(alphas[0])
 
 
 def check_penalties(alpha: float | Float64Array, n_outputs: int) -> None:
@@ -88,12 +88,12 @@ def plan_sums(
     n = STREAM_ROWS if stream else source.shape[0]
     dtype = choose_dtype(run.tile_dtype, counted, kernel, alpha, n)
     # Drawn in any case: landmarks must not depend on whether the precision is asked for.
-    found = Probe(probe_rows(counted, rng, run.memory_bytes), kernel, source.shape[0])
-    if run.tile_dtype == "auto" and dtype == np.float32 and found.needs_float64(alpha, n):
+    probe = Probe(probe_rows(counted, rng, run.memory_bytes), kernel, source.shape[0])
+    if run.tile_dtype == "auto" and dtype == np.float32 and probe.needs_float64(alpha, n):
         dtype = np.dtype(np.float64)
     run = replace(run, tile_dtype=dtype.name)
     if setup.automatic:
-        plan = auto_plan(found, alpha, work, run)
+        plan = auto_plan(probe, alpha, work, run)
     else:
         exact = isinstance(setup.approximation, str) and setup.approximation == "exact"
         builder = MultiResolutionBuilder.root_only(work.n_rows) if exact else method_of(setup).builder()

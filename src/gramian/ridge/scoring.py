@@ -93,14 +93,14 @@ class Scorer:
         """Whether every held-out prediction is wanted, and not only squared errors."""
         return self._scorer is not None
 
-    def of(self, found: HeldOut, targets: NumberTargets, weights: Array | None) -> Scores:
+    def of(self, errors: HeldOut, targets: NumberTargets, weights: Array | None) -> Scores:
         """Return the scores of each alpha."""
         if self._scorer is None:
             if self._per_target:
-                return Scores(-found.losses, found.errors, found.freedom)
-            return Scores(-found.losses.mean(axis=1), found.errors.mean(axis=1), found.freedom)
-        assert found.residuals is not None
-        y, residuals = targets[slice(0, targets.shape[0])] + targets.shift, found.residuals
+                return Scores(-errors.losses, errors.errors, errors.freedom)
+            return Scores(-errors.losses.mean(axis=1), errors.errors.mean(axis=1), errors.freedom)
+        assert errors.residuals is not None
+        y, residuals = targets[slice(0, targets.shape[0])] + targets.shift, errors.residuals
         if weights is not None and not (counted := weights > 0).all():
             y, residuals, weights = y[counted], residuals[counted], weights[counted]
         options = {} if weights is None or not takes_weights(self._scorer) else {"sample_weight": weights}
@@ -118,7 +118,7 @@ class Scorer:
                 "the scorer gave NaN or infinity for held-out predictions. Use a scoring that is defined for "
                 "them, or scoring=None."
             )
-        return Scores(values, np.full(values.shape, np.nan), found.freedom)
+        return Scores(values, np.full(values.shape, np.nan), errors.freedom)
 
     def _judged(self, predicted: Array, true: Array, options: dict[str, Any]) -> float:
         """Return the scorer's number for predictions; raise if it cannot judge numbers."""

@@ -26,7 +26,7 @@ from gramian.engine import Engine
 from gramian.estimator.input import Input
 from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError, user_level
-from gramian.ridge.growth import Territory, growing_sizes, settled_map
+from gramian.ridge.growth import MapCoverage, growing_sizes, settled_map
 from gramian.ridge.model import KernelModel
 from gramian.ridge.sums import RidgeSums, solve_ridge, sum_rows
 from gramian.solvers.arrowhead import Forest, NodeSums
@@ -49,7 +49,7 @@ class Stream:
     sums: RidgeSums
     plan: Plan
     work: Workload  #: what the plan was made for
-    territory: Territory | None = None  #: rows that the map represents badly; None if the map cannot grow
+    coverage: MapCoverage | None = None  #: rows that the map represents badly; None if the map cannot grow
     seconds: dict[str, float] = field(default_factory=dict)  #: spent so far, by phase
 
     @property
@@ -94,32 +94,32 @@ class Stream:
         ends, with a warning, when the memory budget is used up.
         """
         sizes = growing_sizes(self.features, sizes_of(self.plan.builder))
-        territory, plan = self.territory, replace(self.plan, memory_budget=memory_budget)
-        if territory is None or memory_budget <= territory.ended_at:
+        coverage, plan = self.coverage, replace(self.plan, memory_budget=memory_budget)
+        if coverage is None or memory_budget <= coverage.ended_at:
             return self
-        territory = territory.surveyed(self.features, source, weights, plan.chunk_rows, engine)
-        first, most = territory.leaves(sizes)
-        if not most or territory.rows is None:
-            return replace(self, territory=territory)
-        held = int(territory.rows.nnz * 12 if sp.issparse(territory.rows) else territory.rows.nbytes)
+        coverage = coverage.with_badly_represented(self.features, source, weights, plan.chunk_rows, engine)
+        first, most = coverage.leaves(sizes)
+        if not most or coverage.rows is None:
+            return replace(self, coverage=coverage)
+        held = int(coverage.rows.nnz * 12 if sp.issparse(coverage.rows) else coverage.rows.nbytes)
 
         def needed(extra: int) -> dict[str, int]:
             """Predict the bytes per phase with so many further blocks, beside the rows that wait."""
             builder = replace(sizes, n_blocks=self.n_blocks + extra)
-            found = later_bytes(builder, replace(self.work, n_rows=ENDLESS), plan)
-            return {phase: size + held for phase, size in found.items()}
+            needs = later_bytes(builder, replace(self.work, n_rows=ENDLESS), plan)
+            return {phase: size + held for phase, size in needs.items()}
 
         blocks, largest = range(1, most + 1), lambda extra: max(needed(extra).values())
         count, settled = bisect_right(blocks, memory_budget, key=largest), False
         features = self.features
         if count:
-            features, settled = settled_map(features, sizes, territory, min(first, count), count, engine)
+            features, settled = settled_map(features, sizes, coverage, min(first, count), count, engine)
         extra = features.partition.n_blocks - self.n_blocks
         if count < most and not settled:
-            _warn_of_end(self.n_blocks + extra, territory, memory_budget, needed(count + 1))
-            territory = replace(territory, ended_at=memory_budget)
+            _warn_of_end(self.n_blocks + extra, coverage, memory_budget, needed(count + 1))
+            coverage = replace(coverage, ended_at=memory_budget)
         plan = replace(plan, n_blocks=self.n_blocks + extra, bytes={**plan.bytes, **needed(extra)})
-        return replace(self.on_map(features, plan), territory=territory.cleared())
+        return replace(self.on_map(features, plan), coverage=coverage.cleared())
 
     def fade(self, factor: float) -> Stream:
         """Return the stream whose rows have ``factor`` times their weight. Time and memory of the sums."""
@@ -130,10 +130,10 @@ class Stream:
     def merge(self, other: Stream) -> Stream:
         """Return the stream of both streams' rows; raise if their features or sums differ in kind."""
         mine, its = self.sums, other.sums
-        found = difference(self.features, other.features)
-        if found is not None:
+        parts = difference(self.features, other.features)
+        if parts is not None:
             raise InputError(
-                f"the two models have different feature maps: {found} differ. Sums add up over one map only: "
+                f"the two models have different feature maps: {parts} differ. Sums add up over one map only: "
                 "start both with approximation=FrozenEstimator(a) of one fitted approximation a."
             )
         if len(mine.shift) != len(its.shift):
@@ -148,10 +148,10 @@ class Stream:
             )
         sums = deepcopy(mine)
         sums.add(its)
-        territory = self.territory
-        if territory is not None and other.territory is not None:
-            territory = territory.joined(other.territory)
-        return replace(self, sums=sums, territory=territory)
+        coverage = self.coverage
+        if coverage is not None and other.coverage is not None:
+            coverage = coverage.joined(other.coverage)
+        return replace(self, sums=sums, coverage=coverage)
 
     def solved(self, alpha: float | Float64Array, engine: Engine) -> KernelModel:
         """Solve for the coefficients and fold them into a predictor; the sums stay. Time as in a fit."""
@@ -179,11 +179,11 @@ class Stream:
         return replace(self, features=features, sums=sums, plan=plan)
 
 
-def _warn_of_end(n_blocks: int, territory: Territory, memory_budget: int, needed: dict[str, int]) -> None:
+def _warn_of_end(n_blocks: int, coverage: MapCoverage, memory_budget: int, needed: dict[str, int]) -> None:
     warnings.warn(
         f"the model stops growing at {n_blocks} blocks: memory_budget={format_bytes(memory_budget)} holds no "
-        f"more ({format_bytes(max(needed.values()))} are needed with one), and {territory.n_new} rows "
-        f"have over {territory.threshold:.0%} of k(x, x) outside of the blocks so far. Raise memory_budget.",
+        f"more ({format_bytes(max(needed.values()))} are needed with one), and {coverage.n_new} rows "
+        f"have over {coverage.threshold:.0%} of k(x, x) outside of the blocks so far. Raise memory_budget.",
         AccuracyWarning,
         stacklevel=user_level(),
     )

@@ -17,11 +17,11 @@ from gramian.compression.plan import Plan
 from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 from gramian.metric.input import learned_input, planned_source, with_metric
-from gramian.ridge.growth import Territory, growable, growing_sizes
+from gramian.ridge.growth import MapCoverage, growable, growing_sizes
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import check_penalties, plan_sums
 from gramian.ridge.stream import Stream
@@ -31,22 +31,22 @@ from gramian.ridge.training import ridge_round
 
 def begin_stream(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool, held: int = 0) -> Stream:
     """Return the stream that these rows begin, which take ``held`` bytes of the memory budget."""
-    found = learned_input(setup, rows, ridge_round)
-    rows, budget = found.prepared(rows), setup.run.memory_bytes
+    input_ = learned_input(setup, rows, ridge_round)
+    rows, budget = input_.prepared(rows), setup.run.memory_bytes
     source, weights, n_outputs = rows.source, rows.weights, rows.n_outputs
     plan, kernel, run = plan_sums(
         setup.within(budget - held), source, n_outputs, stream=True, weights=weights
     )
     features, engine = plan.build(source, kernel, run, weights), run.engine
     shift = rows.targets.centre(weights) if setup.intercept else np.zeros(n_outputs)
-    given, sizes, territory = isinstance(plan.builder, PrebuiltBuilder), sizes_of(plan.builder), None
+    given, sizes, coverage = isinstance(plan.builder, PrebuiltBuilder), sizes_of(plan.builder), None
     if growable(features, sizes):
-        territory = Territory.around(features, plan, source, run)
+        coverage = MapCoverage.of_map(features, plan, source, run)
     if grow:
         growing_sizes(features, sizes)
     sums = RidgeSums.zeros(features, shift, intercept=setup.intercept)
     work = Workload.of(source, n_outputs, streamed=True)
-    stream = Stream(found, features, sums, plan, work, territory)
+    stream = Stream(input_, features, sums, plan, work, coverage)
     if grow and given:  # no row is new to a map that was built from it
         stream = stream.explored(source, weights, engine, budget)
     return stream.extended(rows, engine, run.phases("sums", rows.n))
@@ -68,10 +68,10 @@ def stream_engine(stream: Stream, engine: Engine) -> Engine:
     return Engine(min(engine.n_threads, stream.plan.n_threads))
 
 
-def other_outputs(found: int, expected: int) -> InputError:
+def other_outputs(outputs: int, expected: int) -> InputError:
     """Return the error about rows with more or fewer outputs than those before."""
     return InputError(
-        f"y has {found} outputs, but the rows so far have {expected}. Give targets of the same shape in "
+        f"y has {outputs} outputs, but the rows so far have {expected}. Give targets of the same shape in "
         "every call."
     )
 
@@ -225,19 +225,19 @@ class RidgeStream:
             return self.solved.state()[name]
         return self.chosen().get(name) if name in CHOSEN else None
 
-    def facts(self, names: tuple[str, ...] | None) -> Evidence:
+    def facts(self, names: tuple[str, ...] | None) -> FitFacts:
         """Return what the model states, without a choice or a solve that nobody asked for."""
-        found = Evidence(penalty={"alpha": self.setup.alpha})
+        facts = FitFacts(penalty={"alpha": self.setup.alpha})
         if self.summed is not None or self._has("begun"):
-            of_map = Evidence.of_map(self.begun.features)
-            found = with_metric(
-                replace(of_map, penalty=found.penalty, plan=self.plan), self.begun.input, names
+            of_map = FitFacts.of_map(self.begun.features)
+            facts = with_metric(
+                replace(of_map, penalty=facts.penalty, plan=self.plan), self.begun.input, names
             )
         if self._has("solved"):
             solved = self.solved.facts()
-            said = (*solved.warnings, *found.warnings)
-            found = replace(found, nbytes=solved.nbytes, solver=solved.solver, warnings=said)
-        return replace(found, n_rows=self.n_rows, waiting=self.n_waiting)
+            said = (*solved.warnings, *facts.warnings)
+            facts = replace(facts, nbytes=solved.nbytes, solver=solved.solver, warnings=said)
+        return replace(facts, n_rows=self.n_rows, waiting=self.n_waiting)
 
     # ---- further streams -------------------------------------------------------------------------
 

@@ -207,14 +207,14 @@ def solve_ridge(
     """
     if isinstance(alpha, np.ndarray):
         each, which = np.unique(alpha, return_inverse=True)
-        found = [solve_ridge(features, sums, float(one), engine) for one in each]
+        solved = [solve_ridge(features, sums, float(one), engine) for one in each]
         outputs = np.arange(len(which))
         mixed = [
             np.stack(nodes)[which, :, outputs].T.copy()
-            for nodes in zip(*(b for b, _, _ in found), strict=True)
+            for nodes in zip(*(b for b, _, _ in solved), strict=True)
         ]
-        offset = np.stack([b for _, b, _ in found])[which, outputs]
-        worst = max((solution for _, _, solution in found), key=lambda solution: solution.residual)
+        offset = np.stack([b for _, b, _ in solved])[which, outputs]
+        worst = max((solution for _, _, solution in solved), key=lambda solution: solution.residual)
         return mixed, offset, replace(worst, value=np.concatenate(mixed))
     if features.core is None:
         factor = ArrowheadFactor(features.forest, sums.nodes, alpha, engine)

@@ -84,8 +84,8 @@ def automatic(kernel: KernelParameters, **penalty: object) -> tuple[str, ...]:
     return tuple(name for name, value in values.items() if is_auto(value))
 
 
-def _named(asked: tuple[str, ...]) -> str:
-    return " and ".join(f"{name}='auto'" for name in asked)
+def _named(auto_names: tuple[str, ...]) -> str:
+    return " and ".join(f"{name}='auto'" for name in auto_names)
 
 
 def usual_setup(setup: FitSetup, **penalty: object) -> FitSetup:
@@ -95,17 +95,17 @@ def usual_setup(setup: FitSetup, **penalty: object) -> FitSetup:
     "auto".
     """
     given, metric = setup.kernel, setup.metric
-    asked = automatic(given, **penalty)
-    if not asked:
+    auto_names = automatic(given, **penalty)
+    if not auto_names:
         return setup
-    what = _named(asked)
+    what = _named(auto_names)
     if setup.checkpoint is not None:
         raise InputError(
             f"{what} was given with checkpoint={setup.checkpoint!r}, but several fits are compared, which "
             "cannot be continued. Pass checkpoint=None, or the values of an earlier fit."
         )
-    if not {"kernel", "gamma"} & set(asked):
-        return replace(setup, asked=asked)
+    if not {"kernel", "gamma"} & set(auto_names):
+        return replace(setup, auto_names=auto_names)
     if isinstance(metric, str | LearnedMetric):
         raise InputError(
             f"{what} was given with metric={metric!r}: both would learn the distance. Pass "
@@ -116,27 +116,27 @@ def usual_setup(setup: FitSetup, **penalty: object) -> FitSetup:
             f"{what} was given with FrozenEstimator, whose kernel is fixed. Leave the kernel parameters at "
             "their defaults."
         )
-    if "kernel" in asked and given.gamma is not None and "gamma" not in asked:
+    if "kernel" in auto_names and given.gamma is not None and "gamma" not in auto_names:
         raise InputError(
             f"kernel='auto' was given with gamma={given.gamma!r}, but it chooses lengthscales of its own. "
             "Pass gamma=None, or name a kernel."
         )
-    if "kernel" not in asked and (
+    if "kernel" not in auto_names and (
         not isinstance(given.kernel, str) or given.kernel in (PRECOMPUTED, *WITHOUT_GAMMA)
     ):
         raise InputError(
             f"gamma='auto' was given with kernel={given.kernel!r}, which has no gamma to choose. Pass "
             "the name of a kernel, such as 'rbf'."
         )
-    kernel = "rbf" if "kernel" in asked else given.kernel
-    return replace(setup, kernel=replace(given, kernel=kernel, gamma=None), asked=asked)
+    kernel = "rbf" if "kernel" in auto_names else given.kernel
+    return replace(setup, kernel=replace(given, kernel=kernel, gamma=None), auto_names=auto_names)
 
 
-def refuse_far_rows(rows: LabelledRows[Any], asked: tuple[str, ...]) -> None:
+def refuse_far_rows(rows: LabelledRows[Any], auto_names: tuple[str, ...]) -> None:
     """Raise where rows that lie on other machines would have to decide what is "auto"."""
-    if asked and isinstance(rows.source, Partitioned):
+    if auto_names and isinstance(rows.source, Partitioned):
         raise InputError(
-            f"{_named(asked)} needs rows on this machine. Give a number, or fit to arrays first."
+            f"{_named(auto_names)} needs rows on this machine. Give a number, or fit to arrays first."
         )
 
 
@@ -157,13 +157,13 @@ def chosen_kernel(setup: FitSetup, rows: LabelledRows[Any], rng: np.random.Gener
     ``setup`` has the usual values of the parameters that are "auto". None where neither kernel nor gamma was
     asked for, and for too few rows to choose by.
     """
-    if not {"kernel", "gamma"} & set(setup.asked):
+    if not {"kernel", "gamma"} & set(setup.auto_names):
         return None
     one = setup.kernel.resolve(rows.source.shape[1])  # in any case: it tells of parameters that are wrong
     return choose_kernel(
         rows,
-        FAMILIES if "kernel" in setup.asked else (one,),
-        each_feature="kernel" in setup.asked,
+        FAMILIES if "kernel" in setup.auto_names else (one,),
+        each_feature="kernel" in setup.auto_names,
         intercept=setup.intercept,
         rng=rng,
         memory_bytes=setup.run.memory_bytes,

@@ -133,7 +133,7 @@ def choose_kernel(
     for 1,000; memory within an eighth of ``memory_bytes``, or ``BudgetError`` where 40 rows do not fit.
     """
     began = time.perf_counter()
-    until = began + seconds
+    deadline = began + seconds
     sample = _draw_sample(rows, intercept, rng, memory_bytes)
     if sample is None:
         return None
@@ -150,14 +150,14 @@ def choose_kernel(
 
     def judged(some: Sample, candidate: KernelCandidate) -> tuple[float, KernelCandidate]:
         nonlocal least
-        error, found = _judge(some, candidate, intercept, until)
+        error, fitted = _judge(some, candidate, intercept, deadline)
         least = min(least, error)
         done(1, f"best error {least:.3g} of the variance")
-        return error, found
+        return error, fitted
 
     few = replace(sample, fitted=slice(0, min(FIRST_ROWS, sample.fitted.stop)))
     done = phases(f"kernels on {few.fitted.stop:,} rows", len(starts), unit="kernels")
-    first = search(few, [starts], judged, Limits(until=began + seconds / 2, at_least=1))
+    first = search(few, [starts], judged, Limits(deadline=began + seconds / 2, at_least=1))
     best = _best_of_families(first)[:SURVIVORS]
     goes_on = [trial.evidence for trial in best]
     if each_feature:
@@ -167,16 +167,16 @@ def choose_kernel(
     most = max(FIRST_ROWS, min(MORE_ROWS, math.isqrt(PAIRS // d)))
     more = replace(sample, fitted=slice(0, min(most, sample.fitted.stop)))
     done = phases(f"kernels on {more.fitted.stop:,} rows", len(goes_on), unit="kernels")
-    found = search(more, [goes_on], judged, Limits(until=until, at_least=1))
-    trials = (*first.made, *found.made)
-    top = found.best or first.best
+    second = search(more, [goes_on], judged, Limits(deadline=deadline, at_least=1))
+    trials = (*first.made, *second.made)
+    top = second.best or first.best
     # Where no kernel can be fitted at all, the first one as it began is as good as any.
     chosen = top.evidence if top is not None else starts[0]
     n_fitted = more.fitted.stop
-    if n_fitted < min(most, len(sample.X)) and time.perf_counter() < until:
+    if n_fitted < min(most, len(sample.X)) and time.perf_counter() < deadline:
         # The held-out rows have had their say, and are more rows to learn from.
         n_fitted = min(most, len(sample.X))
-        _, chosen = _judge(replace(sample, fitted=slice(0, n_fitted)), chosen, intercept, until)
+        _, chosen = _judge(replace(sample, fitted=slice(0, n_fitted)), chosen, intercept, deadline)
     return KernelChoice(
         chosen.plain,
         chosen.alpha,
@@ -225,18 +225,18 @@ def _with(family: Kernel, lengthscale: float) -> Kernel:
 
 
 def _best_of_families(
-    found: Trials[KernelCandidate, KernelCandidate],
+    trials: Trials[KernelCandidate, KernelCandidate],
 ) -> list[Trial[KernelCandidate, KernelCandidate]]:
     """Return for each family its better trial, by their errors."""
     best: dict[type[Kernel], Trial[KernelCandidate, KernelCandidate]] = {}
-    for trial in found.ranked:
+    for trial in trials.ranked:
         best.setdefault(type(trial.evidence.kernel), trial)
     return list(best.values())
 
 
-def _fit(sample: Sample, candidate: KernelCandidate, intercept: bool, until: float) -> KernelCandidate:
+def _fit(sample: Sample, candidate: KernelCandidate, intercept: bool, deadline: float) -> KernelCandidate:
     X = _in_units(sample.X[sample.fitted], candidate)
-    found = refine_kernel(
+    refined = refine_kernel(
         candidate.kernel,
         X,
         sample.Y[sample.fitted],
@@ -246,9 +246,9 @@ def _fit(sample: Sample, candidate: KernelCandidate, intercept: bool, until: flo
         max_iterations=ITERATIONS,
         prior=PRIOR if candidate.each_feature else None,
         enough=ENOUGH * sample.Y.shape[1],
-        until=until,
+        deadline=deadline,
     )
-    return replace(candidate, kernel=found.kernel, alpha=found.alpha)
+    return replace(candidate, kernel=refined.kernel, alpha=refined.alpha)
 
 
 def _in_units(X: Float64Array, candidate: KernelCandidate) -> Float64Array:
@@ -256,31 +256,31 @@ def _in_units(X: Float64Array, candidate: KernelCandidate) -> Float64Array:
 
 
 def _judge(
-    sample: Sample, candidate: KernelCandidate, intercept: bool, until: float
+    sample: Sample, candidate: KernelCandidate, intercept: bool, deadline: float
 ) -> tuple[float, KernelCandidate]:
     """Fit a candidate, and return its error on the held-out rows and what it became."""
     with warnings.catch_warnings():
         # A candidate that is ill-conditioned is judged by its error like any other.
         warnings.simplefilter("ignore", NumericalWarning)
         try:
-            found = _fit(sample, candidate, intercept, until)
-            return _error(sample, found, intercept), found
+            fitted = _fit(sample, candidate, intercept, deadline)
+            return _error(sample, fitted, intercept), fitted
         except NumericalError:
             return math.inf, candidate
 
 
-def _error(sample: Sample, found: KernelCandidate, intercept: bool) -> float:
-    X, new = _in_units(sample.X[sample.fitted], found), _in_units(sample.X[sample.held_out], found)
+def _error(sample: Sample, candidate: KernelCandidate, intercept: bool) -> float:
+    X, new = _in_units(sample.X[sample.fitted], candidate), _in_units(sample.X[sample.held_out], candidate)
     w, v = sample.weights[sample.fitted], sample.weights[sample.held_out]
     Y, wanted = sample.Y[sample.fitted], sample.Y[sample.held_out]
     with blas_for(len(X)):
-        system = np.asarray(found.kernel(X, dtype=np.float64, n_jobs=1), np.float64)
-        system.flat[:: len(X) + 1] += found.alpha / w
+        system = np.asarray(candidate.kernel(X, dtype=np.float64, n_jobs=1), np.float64)
+        system.flat[:: len(X) + 1] += candidate.alpha / w
         lower, _ = cholesky_lower(system, "the kernel matrix K + alpha·I")
         mean = np.zeros(Y.shape[1])
         if intercept:
             ones = la.cho_solve((lower, True), np.ones(len(X)))
             mean = ones @ Y / ones.sum()
         coefficients = la.cho_solve((lower, True), Y - mean)
-        values = np.asarray(found.kernel(new, X, dtype=np.float64, n_jobs=1)) @ coefficients + mean
+        values = np.asarray(candidate.kernel(new, X, dtype=np.float64, n_jobs=1)) @ coefficients + mean
     return float(v @ np.square(wanted - values).mean(axis=1) / v.sum())

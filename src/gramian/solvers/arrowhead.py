@@ -228,8 +228,8 @@ class ArrowheadFactor:
             def eliminate(group: range) -> tuple[list[Pair], float, Float64Array | None]:
                 return _eliminate_siblings(forest, group, sums, updates, self.alpha)
 
-            with self._engine.results(eliminate, groups) as found:
-                for group, (done, jitter, update) in zip(groups, found, strict=True):
+            with self._engine.results(eliminate, groups) as results:
+                for group, (done, jitter, update) in zip(groups, results, strict=True):
                     nodes.update(zip(group, done, strict=True))
                     self.jitter = max(self.jitter, jitter)
                     if update is not None:

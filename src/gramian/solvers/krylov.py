@@ -126,16 +126,16 @@ def conjugate_gradient(
     return _ended("Conjugate gradients", Solution(x, worst, iterations, run.residual()), tol)
 
 
-def _ended(method: str, found: Solution, tol: float) -> Solution:
+def _ended(method: str, solved: Solution, tol: float) -> Solution:
     """Return the solution; warn if its residual is above the target."""
-    if not found.residual <= tol:
+    if not solved.residual <= tol:
         warnings.warn(
-            f"{method} ended with relative residual {found.residual:.2g}, above the target {tol:.2g}, after "
-            f"{found.iterations} iterations: {found.status.value}.",
+            f"{method} ended with relative residual {solved.residual:.2g}, above the target {tol:.2g}, after "
+            f"{solved.iterations} iterations: {solved.status.value}.",
             AccuracyWarning,
             stacklevel=user_level(),
         )
-    return found
+    return solved
 
 
 class _KrylovRun:

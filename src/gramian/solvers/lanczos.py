@@ -104,18 +104,18 @@ def leading_eigenpairs(
     most = _most(count, width)
     with blas_for(min(n, most)):
         if n <= most:
-            found = _dense(multiply, n, count)
+            pairs = _dense(multiply, n, count)
         else:
-            found = _Basis(multiply, n, most, rng).run(start, width, count, tol, max_products)
-    if not found.relative_residual <= tol:
+            pairs = _Basis(multiply, n, most, rng).run(start, width, count, tol, max_products)
+    if not pairs.relative_residual <= tol:
         warnings.warn(
-            f"The {count} largest eigenpairs ended with residual {found.relative_residual:.2g} relative to "
-            f"the norm, above the target {tol:.2g}, after {found.products} products. Raise tol "
+            f"The {count} largest eigenpairs ended with residual {pairs.relative_residual:.2g} relative to "
+            f"the norm, above the target {tol:.2g}, after {pairs.products} products. Raise tol "
             "or max_products; products in float32 need float64 tiles for less than about 1e-5.",
             AccuracyWarning,
             stacklevel=user_level(),
         )
-    return found
+    return pairs
 
 
 def basis_bytes(n: int, count: int, started: int = 0) -> int:
@@ -168,11 +168,11 @@ class _Basis:
             stuck = len(history) > PATIENCE and history[-1] > FALL * history[-1 - PATIENCE]
             ended = stuck or self.products >= max_products
             if self._size >= count and (ended or claimed.max(initial=0.0) <= CLAIM * tol * scale):
-                found = self._checked(vectors[:, :count], scale)
-                missed = found.relative_residual
+                pairs = self._checked(vectors[:, :count], scale)
+                missed = pairs.relative_residual
                 # A false claim that did not halve the last one: the products are not more accurate than this.
                 if missed <= tol or ended or missed > 0.5 * before:
-                    return found
+                    return pairs
                 before = missed
             if self._size + block.shape[1] > self._most:
                 history.append(float(claimed.max(initial=0.0)))
@@ -226,10 +226,10 @@ class _Basis:
         return np.array(self._multiply(np.ascontiguousarray(block)), np.float64)
 
     def _checked(self, vectors: Float64Array, norm: float) -> Eigenpairs:
-        found = self._v[:, : self._size] @ vectors
-        image = self._apply(found)
-        inner = found.T @ image
+        ritz = self._v[:, : self._size] @ vectors
+        image = self._apply(ritz)
+        inner = ritz.T @ image
         values, turn = descending_eigh(0.5 * (inner + inner.T))
-        found, image = found @ turn, image @ turn
-        residuals = np.asarray(la.norm(image - found * values, axis=0), np.float64)
-        return Eigenpairs(values, found, residuals, norm, self.products, self.columns)
+        ritz, image = ritz @ turn, image @ turn
+        residuals = np.asarray(la.norm(image - ritz * values, axis=0), np.float64)
+        return Eigenpairs(values, ritz, residuals, norm, self.products, self.columns)

@@ -191,12 +191,12 @@ class Newton:
             rough = least_tol if last else STAGE_TOLERANCE * best * best
             inner = replace(self, tol=min(STAGE_TOLERANCE, max(least_tol, rough)))
             most = 0.5 * self.tol if last and not self.coarse else np.inf
-            found, missed = inner.stage(objective, here, outputs[live], loss, most)
-            losses, gaps = objective.anchor(found.point, outputs[live], loss)
-            passes += found.iterations + 1
+            minimum, missed = inner.stage(objective, here, outputs[live], loss, most)
+            losses, gaps = objective.anchor(minimum.point, outputs[live], loss)
+            passes += minimum.iterations + 1
             for i, j in enumerate(live):
-                points[j] = found.point.columns(np.array([i]))
-            values[live] = losses + 0.5 * self.alpha * found.point.inner(found.point)
+                points[j] = minimum.point.columns(np.array([i]))
+            values[live] = losses + 0.5 * self.alpha * minimum.point.inner(minimum.point)
             size = np.maximum(values[live], max(self.floor, np.finfo(float).tiny))
             gaps, missed = gaps / size, missed / size
             if self.coarse and inner.tol <= least_tol:

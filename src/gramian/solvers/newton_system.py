@@ -91,7 +91,7 @@ class ActiveRows:
     @cached_property
     def _groups(self) -> list[tuple[int, IntArray, FloatArray]]:
         """Each node that has rows, with the row numbers and their features on that node."""
-        found = []
+        groups = []
         for level in self.nodes:
             order = np.argsort(level, kind="stable")
             cuts = np.flatnonzero(np.diff(level[order])) + 1
@@ -99,8 +99,8 @@ class ActiveRows:
                 if len(which):
                     node = int(level[which[0]])
                     own = self.path[:, self.forest.columns(node)]
-                    found.append((node, which, own if len(which) == len(self) else own[which]))
-        return found
+                    groups.append((node, which, own if len(which) == len(self) else own[which]))
+        return groups
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Solution:
     evaluations: int = 0  #: kernel values computed
     bytes: int = 0  #: peak bytes of the largest arrays: a factor, or preconditioner and directions
 
-    def told(self, left: str = "relative residual") -> tuple[str, str]:
+    def as_fact(self, left: str = "relative residual") -> tuple[str, str]:
         """Return the evidence as a fact of a summary; ``left`` says what ``residual`` is."""
         steps = f", {self.iterations:,} iterations" if self.iterations else ""
         return "solver", f"{self.status.value}{steps}, {left} {self.residual:.2g}"

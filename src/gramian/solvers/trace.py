@@ -205,8 +205,8 @@ def _gauss(
             f"The matrix is not positive definite: a Ritz value is {least:.3g} times the preconditioner. "
             "Raise alpha, or take float64 tiles."
         )
-    found: Float64Array = np.einsum("ij,ij->i", vectors[:, 0] ** 2, function(values))
-    return found
+    sums: Float64Array = np.einsum("ij,ij->i", vectors[:, 0] ** 2, function(values))
+    return sums
 
 
 def _missing(means: list[float], exhausted: bool) -> float:

@@ -82,11 +82,11 @@ def exact_components(
             need,
         )
     dense = count is None or (n <= DIRECT_ROWS and need <= memory_bytes)
-    found = n if count is None else min(count, n)
-    if not dense and eigenpairs_bytes(n, found) > memory_bytes:
-        least = eigenpairs_bytes(n, found)
+    n_kept = n if count is None else min(count, n)
+    if not dense and eigenpairs_bytes(n, n_kept) > memory_bytes:
+        least = eigenpairs_bytes(n, n_kept)
         raise BudgetError(
-            f"memory_budget={format_bytes(memory_bytes)} is too small for {found} components of {n} rows of "
+            f"memory_budget={format_bytes(memory_bytes)} is too small for {n_kept} components of {n} rows of "
             f"the exact matrix: {format_bytes(least)} is needed. Raise the budget, or take "
             "approximation='nystrom'.",
             least,
@@ -97,11 +97,11 @@ def exact_components(
         K -= means
         K -= means[:, None]
         K += means.mean()
-        values, vectors = descending_eigh(0.5 * (K + K.T), found if kernel.definite else n)
+        values, vectors = descending_eigh(0.5 * (K + K.T), n_kept if kernel.definite else n)
         if not kernel.definite:
             negative = float(-values[values < 0.0].sum())
             warn_negative(negative, float(np.abs(values).sum()), f"The centred matrix of {n} rows")
-            values, vectors = values[:found], vectors[:, :found]
+            values, vectors = values[:n_kept], vectors[:, :n_kept]
         solution = _evidence(0, 0.0, tol, evaluations=n * n, bytes=need)
     else:
         if not kernel.definite:
@@ -109,7 +109,7 @@ def exact_components(
             warn_negative(negative, total, f"The matrix of {some} of the {n} rows")
         operator = KernelOperator(kernel, rows, dtype=dtype, n_jobs=engine.n_jobs)
         pairs = kernel_eigenpairs(
-            operator, found, tol=tol, rng=rng, max_products=MAX_PRODUCTS, centred=True, progress=progress
+            operator, n_kept, tol=tol, rng=rng, max_products=MAX_PRODUCTS, centred=True, progress=progress
         )
         precise = operator.with_dtype(np.float64)
         means = precise @ np.full(n, 1.0 / n)
@@ -119,7 +119,7 @@ def exact_components(
             pairs.relative_residual,
             tol,
             evaluations=operator.evaluations + precise.evaluations,
-            bytes=eigenpairs_bytes(n, found),
+            bytes=eigenpairs_bytes(n, n_kept),
         )
     keep = significant(values, n, np.dtype(np.float64))
     vectors = fix_signs(vectors[:, :keep])
@@ -158,16 +158,16 @@ def feature_components(
 
     product: Callable[[Float64Array], Float64Array] = nested if root is None else coupled
     whole = count is None or rank <= DENSE_FEATURES
-    found = rank if count is None else min(count, rank)
+    n_kept = rank if count is None else min(count, rank)
     with blas_for(rank):
         if not rank:
             values, vectors, solution = np.zeros(0), np.zeros((0, 0)), _evidence(0, 0.0, tol)
         elif whole:
             matrix = product(np.eye(rank))
-            values, vectors = descending_eigh(0.5 * (matrix + matrix.T), found)
+            values, vectors = descending_eigh(0.5 * (matrix + matrix.T), n_kept)
             solution = _evidence(0, 0.0, tol)
         else:
-            pairs = leading_eigenpairs(product, rank, found, tol=tol, rng=rng)
+            pairs = leading_eigenpairs(product, rank, n_kept, tol=tol, rng=rng)
             values, vectors = pairs.values, pairs.vectors
             solution = _evidence(pairs.products, pairs.relative_residual, tol)
     keep = significant(values, n_rows, features.dtype)

@@ -140,9 +140,9 @@ def kernel_eigenpairs(
         return by(operator, tol, given, max_products)
     rough = by(operator, loose, given, max_products)
     exact = operator.with_dtype(np.float64)
-    found = by(exact, tol, rough.vectors, max(max_products - rough.products, 1))
+    pairs = by(exact, tol, rough.vectors, max(max_products - rough.products, 1))
     operator.evaluations += exact.evaluations
-    return replace(found, products=found.products + rough.products, columns=found.columns + rough.columns)
+    return replace(pairs, products=pairs.products + rough.products, columns=pairs.columns + rough.columns)
 
 
 def log_determinant(
@@ -191,15 +191,15 @@ def log_determinant(
         return StochasticValue(2.0 * float(np.log(factored(system).diagonal()).sum()))
     rng = as_generator(random_state)
     probed = Probed.of(system, count, rng)
-    found = lanczos_quadrature(
+    quadrature = lanczos_quadrature(
         probed.system.fast,
         probed.preconditioner,
         probed.preconditioner.draw(count, rng),
         np.log,
         max_steps=min(n, MAX_STEPS),
     )
-    value = probed.preconditioner.logdet + float(found)
-    return StochasticValue(value, found.standard_error, count, found.products)
+    value = probed.preconditioner.logdet + float(quadrature)
+    return StochasticValue(value, quadrature.standard_error, count, quadrature.products)
 
 
 def effective_dimension(
@@ -239,9 +239,9 @@ def effective_dimension(
     if direct:
         return StochasticValue(n - alpha * float(inverse_diagonal(system).sum()))
     probed, seen = _missed(system, alpha, min(count, n), tol, as_generator(random_state))
-    found = seen.trace()
-    value = n - alpha * float(probed.preconditioner.inverse_diagonal().sum()) + float(found)
-    return StochasticValue(value, found.standard_error, found.n_probes, found.products)
+    trace = seen.trace()
+    value = n - alpha * float(probed.preconditioner.inverse_diagonal().sum()) + float(trace)
+    return StochasticValue(value, trace.standard_error, trace.n_probes, trace.products)
 
 
 def leverage_scores(

@@ -29,7 +29,7 @@ from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.input import Input, scaled_input
 from gramian.estimator.parameters import settled_run
 from gramian.estimator.rows import names_known
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.exact.exact import Exact, exact_plan
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exceptions import InputError
@@ -133,8 +133,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         """Set the learned attributes; raise if the inverse does not go from scores to rows."""
         super()._restore(state)
         if hasattr(self, "inverse_"):
-            found = self.inverse_.n_features_in_, self.inverse_.predictor_.n_outputs
-            if found != (self.predictor_.n_outputs, self.n_features_in_):
+            widths = self.inverse_.n_features_in_, self.inverse_.predictor_.n_outputs
+            if widths != (self.predictor_.n_outputs, self.n_features_in_):
                 raise ValueError("the inverse does not go from scores to rows")
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
@@ -147,11 +147,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             tol = positive_number("tol", self.tol)
             self._check_inverse(source)
             setup = FitSetup.of(self, phases)
-            found = scaled_input(setup.kernel, self.standardize, source, quiet=setup.frozen)
-            rows = found.over(source)
+            input_ = scaled_input(setup.kernel, self.standardize, source, quiet=setup.frozen)
+            rows = input_.over(source)
             train = _exact_model if _wants_exact(setup, source.shape[0]) else _features_model
             values, model = train(setup, rows, count, tol)
-            state = replace(model, input=found).state()
+            state = replace(model, input=input_).state()
             self._keep({**state, "eigenvalues_": values, "_flat": False})
             if self.fit_inverse_transform:
                 self.inverse_ = self._inverse(setup, source, rows)
@@ -173,16 +173,16 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
                 f"X has shape {scores.shape}; expected scores of shape (n, {self._n_features_out}), as "
                 "transform gives them."
             )
-        found: Float64Array = self.inverse_.predict(scores)
-        found = found.reshape(len(found), -1)
+        rows: Float64Array = self.inverse_.predict(scores)
+        rows = rows.reshape(len(rows), -1)
         scaler = Input.of(self).scaler
-        return found if scaler is None else found * scaler.scale + scaler.mean
+        return rows if scaler is None else rows * scaler.scale + scaler.mean
 
     @property
     def _n_features_out(self) -> int:
         return int(self.predictor_.n_outputs)
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         return KernelModel.of(self).facts(names_known(self), alpha=self.alpha)
 
     def _check_inverse(self, source: RowSource) -> None:
@@ -244,7 +244,7 @@ def _exact_model(
     )
     began = time.perf_counter()
     rows = source.rows(slice(0, n))
-    found = exact_components(
+    parts = exact_components(
         kernel,
         rows.copy() if sp.issparse(rows) else np.array(rows),
         count,
@@ -255,8 +255,8 @@ def _exact_model(
         rng=run.rng,
         progress=run.phases("eigenpairs", unit="products"),
     )
-    plan = plan.used({"solve": found.solution.bytes}, {"solve": time.perf_counter() - began})
-    return found.values, KernelModel(found.predictor, kernel, -found.offset, found.solution, plan, n)
+    plan = plan.used({"solve": parts.solution.bytes}, {"solve": time.perf_counter() - began})
+    return parts.values, KernelModel(parts.predictor, kernel, -parts.offset, parts.solution, plan, n)
 
 
 def _features_model(
@@ -282,12 +282,12 @@ def _features_model(
     )
     summed = time.perf_counter()
     run.phases("solve")
-    found = feature_components(features, sums, n, count, tol=tol, rng=rng)
+    parts = feature_components(features, sums, n, count, tol=tol, rng=rng)
     held = features.nbytes + sum(s.nbytes for s in sums)
     seconds = {"bases": built - began, "sums": summed - built, "solve": time.perf_counter() - summed}
     plan = plan.used({"bases": features.nbytes, "sums": held, "solve": 2 * held}, seconds)
-    return found.values, KernelModel(
-        found.predictor, kernel, -found.offset, found.solution, plan, features.rank
+    return parts.values, KernelModel(
+        parts.predictor, kernel, -parts.offset, parts.solution, plan, features.rank
     )
 
 

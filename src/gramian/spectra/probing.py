@@ -107,8 +107,8 @@ class Probed:
                 factor = pivoted.factor
             if left <= ENOUGH * whole:
                 slices = []
-        found = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
-        return cls(system, order, found)
+        M = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
+        return cls(system, order, M)
 
     def solve(self, right: Float64Array, tol: float, max_iterations: int) -> Float64Array:
         """Return (K + D)⁻¹ right, rows in the order of the system."""

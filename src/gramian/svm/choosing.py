@@ -57,30 +57,30 @@ FIRST = 0.1
 
 def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters) -> KernelModel:
     """Return the model of labelled rows, with what the parameters leave to the rows."""
-    began, asked, setup = time.perf_counter(), parameters.setup.asked, parameters.setup
-    refuse_far_rows(rows, asked)
-    if parameters.folds or (rows.n >= LEAST_ROWS and (asked or setup.learns_metric)):
+    began, auto_names, setup = time.perf_counter(), parameters.setup.auto_names, parameters.setup
+    refuse_far_rows(rows, auto_names)
+    if parameters.folds or (rows.n >= LEAST_ROWS and (auto_names or setup.learns_metric)):
         rows = without_copies(rows, setup.run.memory_bytes)[0]
-    if "C" in asked:
+    if "C" in auto_names:
         rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)
     found = learned_input(setup, rows, partial(newton_round, parameters))
     rows, choice, learned = found.prepared(rows), None, dict[str, Any]()
-    if asked:
+    if auto_names:
         rng = setup.run.rng
         choice = chosen_kernel(setup, rows, rng)
     if choice is not None:
         parameters = replace(parameters, setup=setup.with_kernel(choice.kernel))
-    if "C" in asked and len(rows.counted) >= LEAST_ROWS:
+    if "C" in auto_names and len(rows.counted) >= LEAST_ROWS:
         training, minimum, alpha = _with_best_penalty(parameters, rows, choice, rng)
         parameters = replace(parameters, C=1.0 / alpha)
     else:
         training, minimum, alpha = _minimised(parameters, rows, None)
     model = training.model(minimum)
-    if asked or found.rounds:
+    if auto_names or found.rounds:
         spent = time.perf_counter() - began
-        model = replace(model, plan=model.plan.within(spent, "choice" if asked else "metric"))
-    if "C" in asked:
+        model = replace(model, plan=model.plan.within(spent, "choice" if auto_names else "metric"))
+    if "C" in auto_names:
         learned["C_"] = parameters.C
     if parameters.folds:
         learned["calibration_"] = _calibration(training, minimum.point, alpha)
@@ -223,5 +223,5 @@ def _calibration(training: NewtonTraining, start: NewtonPoint, alpha: float) -> 
         left = training.minimise(np.where(out, 0.0, whole), alpha, start, checked=False)
         held_out[out] = training.values(left.point)[out]
     positive = signs[slice(0, rows.n)] > 0
-    counts = relative_weights(whole) if "C" in asked.setup.asked else whole
+    counts = relative_weights(whole) if "C" in asked.setup.auto_names else whole
     return np.asarray([platt_sigmoid(v, p, counts) for v, p in zip(held_out.T, positive.T, strict=True)])

@@ -29,7 +29,7 @@ from gramian.estimator.fitting import all_or_nothing, shown_bar
 from gramian.estimator.input import Input
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.mixins import Classifier
-from gramian.estimator.summaries import MOST_CLASSES, Evidence
+from gramian.estimator.summaries import MOST_CLASSES, FitFacts
 from gramian.exceptions import listed
 from gramian.kernels.precomputed import bound
 from gramian.summary import short
@@ -165,11 +165,11 @@ class DCSVC(Classifier, KernelEstimator):
             self._keep(fit_dcsvc(rows, DCSVCParameters.of(self), bar.update))
             return self
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         counts, violation = self.n_support_, float(self.violation_.max())
         each = listed(counts.tolist(), MOST_CLASSES, show="{:,}".format)
         missed = f"The solver stopped at a violation of {violation:.3g}, above tol={self.tol:g}."
-        return Evidence(
+        return FitFacts(
             kernel=self.kernel_,
             penalty={"C": self.C},
             sizes=(("support vectors", short(f"{counts.sum():,} (by class: {each})")),),

@@ -22,7 +22,7 @@ from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.rows import names_known
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import BudgetError
 from gramian.metric.input import planned_source
@@ -64,7 +64,7 @@ class NewtonParameters:
         setup = usual_setup(FitSetup.of(model, phases), C=model.C)
         return cls(
             setup,
-            1.0 / USUAL_PENALTY if "C" in setup.asked else positive_number("C", model.C),
+            1.0 / USUAL_PENALTY if "C" in setup.auto_names else positive_number("C", model.C),
             positive_number("tol", model.tol),
             whole_number("max_iter", model.max_iter, 1),
             loss,
@@ -171,7 +171,7 @@ def plan_newton(parameters: NewtonParameters, source: RowSource, n_outputs: int)
     return plan_bases(parameters.setup.planning(), source, n_outputs, parameters.penalty)[0]
 
 
-def newton_evidence(model: BaseEstimator) -> Evidence:
+def newton_evidence(model: BaseEstimator) -> FitFacts:
     """Return what an estimator of a Newton model states."""
     solution = model.solution_
     missed = (
@@ -180,6 +180,6 @@ def newton_evidence(model: BaseEstimator) -> Evidence:
     )
     return replace(
         KernelModel.of(model).facts(names_known(model), C=getattr(model, "C_", model.C)),
-        solver=(solution.told("relative gap"),),
+        solver=(solution.as_fact("relative gap"),),
         warnings=(missed,) if solution.status is Status.LIMIT else (),
     )

@@ -130,7 +130,7 @@ class TabularModel(TableServer, KernelEstimator):
         self._forms()
         parse_bytes(self.memory_budget)
         limit = math.inf if self.time_limit is None else positive_number("time_limit", self.time_limit)
-        until, rng = began + limit, as_generator(self.random_state)
+        deadline, rng = began + limit, as_generator(self.random_state)
         X = checked_table(self, X, reset=True)
         table = as_table(X)
         holdout = HoldOut.of(table, groups, when)
@@ -154,7 +154,7 @@ class TabularModel(TableServer, KernelEstimator):
                 EncodedRows(columns, part).rows(slice(0, part.shape[0]))
 
         classes = own if isinstance(targets, ClassTargets) else None
-        some = rows_in_time(X, until, read, rng, classes)
+        some = rows_in_time(X, deadline, read, rng, classes)
         if some is not None:
             X = checked_table(self, as_table(X).subset(some), reset=True)
             weights = None if weights is None else weights[some]
@@ -170,7 +170,7 @@ class TabularModel(TableServer, KernelEstimator):
             rows = self._learn_columns(rows.table.subset(kept), weights, rng, groups)
             n_given -= len(own) - len(kept)
             own, numbers = own[kept], kept if numbers is None else numbers[kept]
-        return FitRows(rows, own, targets, weights, weights, numbers, n_given, holdout, rng, until)
+        return FitRows(rows, own, targets, weights, weights, numbers, n_given, holdout, rng, deadline)
 
     def _learn_columns(
         self, X: RowsLike, weights: Array | None, rng: np.random.Generator, groups: object
@@ -202,32 +202,32 @@ class TabularModel(TableServer, KernelEstimator):
         names, kernels = rows.scalings, self._kernels()
         settings = [Setting(s, how, k, levels) for how in targets for s, levels in names for k in kernels]
         now = time.perf_counter()
-        until = now + SEARCH_TIME * (fit.until - now)
+        deadline = now + SEARCH_TIME * (fit.deadline - now)
         if n_held and n >= FEWEST:
             show = shown_bar(self.verbose, total=len(settings), unit="settings", desc="search")
             with show as bar, part_of_block(self._effort.entries(fit.rows.shape[0], self.time_limit), 1):
-                found = search_settings(
+                result = search_settings(
                     rows.at,
                     settings,
                     sorted(sizes),
                     engine=Engine(self.n_jobs),
                     memory_bytes=memory,
-                    until=until,
+                    deadline=deadline,
                     forms=self._forms(),
                     bar=bar,
                 )
         else:
-            found = TableSearchResult(settings[0], None, (), 0, 0, 0.0, True)
-        found, setting = replace(found, finished=found.finished and rows.whole), found.setting
+            result = TableSearchResult(settings[0], None, (), 0, 0, 0.0, True)
+        result, setting = replace(result, finished=result.finished and rows.whole), result.setting
         form = rows.forms[setting.levels]
         self.columns_, self.scaling_ = form.columns, rows.scalings[setting.scaling, setting.levels]
-        self.metric_importances_ = column_shares(self.columns_, rows.sensitivities(found, until))
+        self.metric_importances_ = column_shares(self.columns_, rows.sensitivities(result, deadline))
         best, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
-            for judged in (found.best, found.other)
+            for judged in (result.best, result.other)
         )
-        self.search_ = replace(found, best=best, other=other)  # nothing that grows with the rows
-        return found, replace(fit, rows=form)
+        self.search_ = replace(result, best=best, other=other)  # nothing that grows with the rows
+        return result, replace(fit, rows=form)
 
     @property
     def _effort(self) -> TableEffort:
@@ -252,7 +252,7 @@ class TabularModel(TableServer, KernelEstimator):
         return np.concatenate([held, sample[~np.isin(sample, held)]]), len(held)
 
     def _fit_last(
-        self, fit: FitRows, found: TableSearchResult, loss: Callable[[Float64Array, IntArray], float]
+        self, fit: FitRows, result: TableSearchResult, loss: Callable[[Float64Array, IntArray], float]
     ) -> LastFit:
         """Fit the model of all rows; warn if the time was too short for all that were given.
 
@@ -260,7 +260,7 @@ class TabularModel(TableServer, KernelEstimator):
         """
         memory = parse_bytes(self.memory_budget)
         source = in_memory(map_rows(fit.rows, self.scaling_), memory)
-        near = [judged.point for judged in (found.best, found.other) if judged is not None]
+        near = [judged.point for judged in (result.best, result.other) if judged is not None]
         near = near[: 2 if self._effort.mean else 1] or [usual_point(self._kernels()[0], source.shape[1])]
         n, seed = source.shape[0], seed_for_sklearn(fit.rng)
         labelled = LabelledRows(source, fit.targets, fit.weights)
@@ -276,7 +276,7 @@ class TabularModel(TableServer, KernelEstimator):
                 learn=bool(self._forms()),
                 switched=fit.switched,
                 rng=fit.rng,
-                until=fit.until - TIME_SHARE * (self.time_limit or 0.0),
+                deadline=fit.deadline - TIME_SHARE * (self.time_limit or 0.0),
             )
         self.metric_rounds_ = last.rounds
         self.oof_rows_ = last.held if fit.numbers is None else fit.numbers[last.held]
@@ -288,9 +288,9 @@ class TabularModel(TableServer, KernelEstimator):
                 AccuracyWarning,
                 stacklevel=user_level(),
             )
-        elif last.short or read or found.best is None or not found.finished:
-            what = "no setting was" if found.best is None else f"{found.n_judged} settings were"
-            work = "search" if not found.finished or found.best is None else "fit"
+        elif last.short or read or result.best is None or not result.finished:
+            what = "no setting was" if result.best is None else f"{result.n_judged} settings were"
+            work = "search" if not result.finished or result.best is None else "fit"
             size = (last.short or "then the model was fitted") + read
             warnings.warn(
                 f"time_limit={self.time_limit or 0.0:.3g} s was too short for the whole {work}: {what} "
@@ -302,11 +302,11 @@ class TabularModel(TableServer, KernelEstimator):
 
     def _set_importances(self, model: HeldOutModel, fit: FitRows) -> None:
         """Set the importances by permuting columns in the held-out rows."""
-        shares, limit, asked = self.metric_importances_, self.time_limit, self._effort.asked
-        rng, until = fit.rng.spawn(1)[0], fit.until
-        found = permutation_importances(model, self.columns_, shares, rng, limit, until, asked)
-        self.feature_importances_, self.feature_importances_std_ = found.shares, found.errors
-        self.importances_reason_ = found.reason
+        shares, limit, count = self.metric_importances_, self.time_limit, self._effort.n_predictions
+        rng, deadline = fit.rng.spawn(1)[0], fit.deadline
+        result = permutation_importances(model, self.columns_, shares, rng, limit, deadline, count)
+        self.feature_importances_, self.feature_importances_std_ = result.shares, result.errors
+        self.importances_reason_ = result.reason
 
     # ---- parameters -------------------------------------------------------------------------------------
 
@@ -331,8 +331,8 @@ class TabularModel(TableServer, KernelEstimator):
     def metric_(self) -> Metric:
         """The metric on the encoded, scaled columns (``columns_.feature_names``)."""
         check_is_fitted(self, "model_")
-        found: Metric = self.model_.metric_
-        return found
+        metric: Metric = self.model_.metric_
+        return metric
 
     @property
     def plan_(self) -> Plan:

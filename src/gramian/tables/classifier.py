@@ -142,7 +142,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             fit = replace(fit, targets=targets, weights=weights, sample=sample, n_held_out=n_held)
             signs = 0.5 * fit.responses(sample)
             score = HeldOutScore.of(self.scoring, fit.own_weights, targets.classes)
-            found, fit = self._search(fit, {"classes": MappedTarget(signs, signs, score=score)})
+            result, fit = self._search(fit, {"classes": MappedTarget(signs, signs, score=score)})
             own, responses = fit.own, fit.responses
 
             def loss(values: Float64Array, held: IntArray) -> float:
@@ -152,7 +152,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
                     return score.error(wanted, values, w) if np.isfinite(values).all() else np.inf
                 return float(np.average(((wanted - values) ** 2).sum(axis=1), weights=w))
 
-            last = self._fit_last(fit, found, loss)
+            last = self._fit_last(fit, result, loss)
             self.model_, last, self.oof_predictions_ = last.calibrated(targets, weights)
             self.contributions_ = last.contributions
             calibration, held = self.model_.calibration_, last.held
@@ -190,8 +190,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         0.9. Source: Sadinle, Lei and Wasserman 2019.
         """
         check_is_fitted(self, "model_")
-        wanted, asked = share("coverage", coverage), f"coverage={coverage}"
-        most = held_out_quantile(self.scores_, self.held_weights_, wanted, asked, CHOSEN)
+        wanted, request = share("coverage", coverage), f"coverage={coverage}"
+        most = held_out_quantile(self.scores_, self.held_weights_, wanted, request, CHOSEN)
         chances = self.predict_proba(X)
         inside = 1.0 - chances <= most
         inside[np.arange(len(inside)), chances.argmax(axis=1)] = True

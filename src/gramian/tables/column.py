@@ -95,11 +95,11 @@ class LevelIndex:
     @cached_property
     def _rounded(self) -> dict[float, list[tuple[int, float]]]:
         """The places of numbers, by their values in float32."""
-        found: dict[float, list[tuple[int, float]]] = {}
+        places: dict[float, list[tuple[int, float]]] = {}
         for j, level in enumerate(self.levels):
             if level not in _TRUTHS and not float(level).is_integer():
-                found.setdefault(_single(float(level)), []).append((j, float(level)))
-        return found
+                places.setdefault(_single(float(level)), []).append((j, float(level)))
+        return places
 
     @cached_property
     def _dates(self) -> dict[float, int]:
@@ -162,7 +162,7 @@ class Column:
         if self.kind == CATEGORY:
             places = slice(start, start + self.width)
             return [Feature(self.name, CATEGORY, self.name, places, self.one_hot)]
-        found: list[Feature] = []
+        features: list[Feature] = []
         wanted: list[tuple[str, str, int, bool]] = []
         if self.varies:
             wanted.append((self.name, self.kind, 1, self.two_valued))
@@ -173,9 +173,9 @@ class Column:
             wanted.append((f"{self.name}: {part}", kind, WIDTHS[part], False))
         for name, kind, width, two in wanted:
             days = WEEKDAYS if kind == WEEKDAY else ()
-            found.append(Feature(name, kind, self.name, slice(start, start + width), days, two))
+            features.append(Feature(name, kind, self.name, slice(start, start + width), days, two))
             start += width
-        return found
+        return features
 
     def numbers(self, cells: Cells) -> Array:
         """Return a number for each cell: days for a date, a code for a category, NaN or −1 if missing."""
@@ -225,8 +225,8 @@ class Column:
         if cells.kind != CATEGORY or self.kind not in (NUMERIC, BOOLEAN):
             return cells
         if cells.holds == NOUNS[CATEGORY]:  # text that was numbers in training, too
-            found = number_cells(cells) if self.holds == NOUNS[CATEGORY] else None
-            return cells if found is None else found
+            as_numbers = number_cells(cells) if self.holds == NOUNS[CATEGORY] else None
+            return cells if as_numbers is None else as_numbers
         numbers = np.array([_TRUTHS[v] if v in _TRUTHS else float(v) for v in cells.levels] + [np.nan])
         kind = BOOLEAN if cells.holds == NOUNS[BOOLEAN] else NUMERIC
         return Cells(kind, numbers[cells.values], example=cells.example)
@@ -274,9 +274,9 @@ class Column:
 
     def _check(self, cells: Cells) -> None:
         """Raise if the cells are of another kind than in the training rows."""
-        found = cells.holds if cells.kind == CATEGORY else NOUNS[cells.kind]
+        held = cells.holds if cells.kind == CATEGORY else NOUNS[cells.kind]
         trained = self.holds if self.kind == CATEGORY else NOUNS[self.kind]
-        if cells.kind == EMPTY or (found == trained and (cells.kind == CATEGORY) == (self.kind == CATEGORY)):
+        if cells.kind == EMPTY or (held == trained and (cells.kind == CATEGORY) == (self.kind == CATEGORY)):
             return
         if self.kind == NUMERIC and cells.kind == BOOLEAN:
             return
@@ -292,7 +292,7 @@ class Column:
         if self.kind == NUMERIC and cells.kind == CATEGORY:  # the text that is no number
             example = next((text for text in cells.levels if _number(text) is None), example)
         raise InputError(
-            f"Column {self.name!r} held {trained} during fit and now holds {found} (such as "
+            f"Column {self.name!r} held {trained} during fit and now holds {held} (such as "
             f"{quoted(example)}). Pass values of the same kind; set what cannot be read to missing."
         )
 
@@ -370,10 +370,10 @@ def number_cells(cells: Cells) -> Cells | None:
 
     A code, such as "007" or a number of twenty digits, is text.
     """
-    found = [_number(level) for level in cells.levels]
-    if None in found:
+    numbers = [_number(level) for level in cells.levels]
+    if None in numbers:
         return None
-    values = np.array([*found, np.nan], np.float64)[cells.values]
+    values = np.array([*numbers, np.nan], np.float64)[cells.values]
     return Cells(NUMERIC, values, narrow=False, example=cells.example)
 
 

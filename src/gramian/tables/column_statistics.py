@@ -180,18 +180,18 @@ class ColumnStatistics:
         if cells.kind != EMPTY and not cells.undeclared:
             self.readings, self.undeclared = {}, False
         for how, tally in list(self.readings.items()):
-            found: Cells | None = cells
+            reading: Cells | None = cells
             if cells.kind != EMPTY and how == NUMBERS:
-                found = number_cells(cells)
+                reading = number_cells(cells)
                 other = any(not is_blank(text) and not is_number(text) for text in cells.levels)
-                self.marked = self.marked or (other and found is not None)
+                self.marked = self.marked or (other and reading is not None)
             elif cells.kind != EMPTY:
                 days = days_of_all(cells.levels, how)
-                found = None if days is None else date_cells(cells, days)
-            if found is None:
+                reading = None if days is None else date_cells(cells, days)
+            if reading is None:
                 del self.readings[how]
             else:
-                tally.add(found, rows, sample, weights)
+                tally.add(reading, rows, sample, weights)
 
     def _add_numbers(
         self, values: Float64Array, rows: slice, sample: IntArray, weights: Float64Array | None

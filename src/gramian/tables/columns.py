@@ -136,12 +136,12 @@ class TableColumns:
     @cached_property
     def features(self) -> tuple[Feature, ...]:
         """Features in the order of their places."""
-        found: list[Feature] = []
+        features: list[Feature] = []
         for column, start in zip(self.columns, self._starts):
-            found += column.features(start)
+            features += column.features(start)
         for place, each in self.levels:
-            found.append(Feature(each.name, LEVELS, each.column, slice(place, place + 1)))
-        return tuple(found)
+            features.append(Feature(each.name, LEVELS, each.column, slice(place, place + 1)))
+        return tuple(features)
 
     @cached_property
     def width(self) -> int:
@@ -180,8 +180,8 @@ class TableColumns:
     def numeric(self) -> IntArray:
         """Places of numbers with more than two values, dates, durations and level means included."""
         kinds = (NUMERIC, BOOLEAN, DATE, DURATION, LEVELS)
-        found = (f for f in self.features if f.kind in kinds and not f.two_valued)
-        return np.array([f.places.start for f in found], np.intp)
+        features = (f for f in self.features if f.kind in kinds and not f.two_valued)
+        return np.array([f.places.start for f in features], np.intp)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -192,18 +192,18 @@ class TableColumns:
             NO_VALUES: "has no values",
             NO_REPEATS: "has values that hardly repeat",
         }
-        found = []
+        notes = []
         for column in self.columns:
             if column.undated:
-                found.append(
+                notes.append(
                     f"Column {column.name!r} is taken as text: {column.undated}. Store dates as dates, and "
                     "set values that are no dates to missing."
                 )
             if column.dropped:
-                found.append(f"Column {column.name!r} {texts[column.dropped]} and is not used.")
+                notes.append(f"Column {column.name!r} {texts[column.dropped]} and is not used.")
             elif column.order:
-                found.append(f"Column {column.name!r} holds dates as text, {column.order}: read as dates.")
-        return tuple(found)
+                notes.append(f"Column {column.name!r} holds dates as text, {column.order}: read as dates.")
+        return tuple(notes)
 
     @property
     def ranges(self) -> tuple[Float64Array, Float64Array]:
@@ -327,18 +327,18 @@ def _forced(categorical: object, names: Sequence[str], named: bool) -> frozenset
             )
         return frozenset(j for j, value in enumerate(wanted) if value)
     places = {name: j for j, name in enumerate(names)} if named else {}
-    found = set()
+    chosen = set()
     for value in wanted:
         if isinstance(value, str) and value in places:
-            found.add(places[value])
+            chosen.add(places[value])
         elif isinstance(value, int | np.integer) and str(value) in places:
-            found.add(places[str(value)])  # a frame whose column names are numbers
+            chosen.add(places[str(value)])  # a frame whose column names are numbers
         elif isinstance(value, int | np.integer) and -len(names) <= value < len(names):
-            found.add(int(value) % len(names))
+            chosen.add(int(value) % len(names))
         else:
             hint = did_you_mean(value, places) if places else " X has no column names: give column numbers."
             raise InputError(f"categorical names {value!r}, which is not a column of X.{hint}")
-    return frozenset(found)
+    return frozenset(chosen)
 
 
 def _warn(columns: Sequence[Column], tallies: Sequence[ColumnStatistics], *, chosen: bool) -> None:

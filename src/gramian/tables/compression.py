@@ -65,14 +65,14 @@ class FastTable(TableServer, KernelEstimator):
     @property
     def cost_(self) -> Cost:
         """Measure operations, bytes and nanoseconds per row of ``model_``, without the encoding."""
-        found: Cost = self.model_.cost_
-        return found
+        cost: Cost = self.model_.cost_
+        return cost
 
     @property
     def fidelity_(self) -> Fidelity:
         """The agreement of ``model_`` with its teacher on held-out rows."""
-        found: Fidelity = self.model_.fidelity_
-        return found
+        fidelity: Fidelity = self.model_.fidelity_
+        return fidelity
 
     @classmethod
     def of(cls, columns: TableColumns, scaling: Scaling, fast: FastKernelModel) -> Self:
@@ -95,12 +95,12 @@ class FastTable(TableServer, KernelEstimator):
         return made
 
     def _values(self, X: RowsLike) -> Float64Array:
-        source, found = encoded_rows(self, X), list[Float64Array]()
+        source, parts = encoded_rows(self, X), list[Float64Array]()
         answer = getattr(self.model_, "decision_function", self.model_.predict)
         for where in row_slices(source.shape[0], BLOCK_ROWS):
             rows = source.rows(where)
-            found.append(np.asarray(answer(rows), np.float64).reshape(len(rows), -1))
-        return np.concatenate(found)
+            parts.append(np.asarray(answer(rows), np.float64).reshape(len(rows), -1))
+        return np.concatenate(parts)
 
 
 def _has_probabilities(model: BaseEstimator) -> bool:

@@ -39,13 +39,13 @@ def days_of_text(texts: Sequence[str], order: str) -> Float64Array:
 
 def days_of_all(texts: Sequence[str], order: str) -> Float64Array | None:
     """Return the result of :func:`days_of_text`; None if a text is neither blank nor a date."""
-    found = []
+    moments = []
     for text in texts:
         when = _moment(text, order)
         if when is None and not is_blank(text):
             return None
-        found.append(when)
-    return _days(found)
+        moments.append(when)
+    return _days(moments)
 
 
 def days_in_one_order(name: str, texts: Sequence[str]) -> Float64Array:
@@ -54,20 +54,20 @@ def days_in_one_order(name: str, texts: Sequence[str]) -> Float64Array:
     >>> days_in_one_order("time", ["1970-01-02T12:00Z", "1970-01-03"])
     array([1.5, 2. ])
     """
-    found = [days for days in (days_of_all(texts, order) for order in FORMATS) if days is not None]
-    if len(found) != 1:
-        why = why_no_dates(texts, ambiguous=len(found) > 1)
+    readings = [days for days in (days_of_all(texts, order) for order in FORMATS) if days is not None]
+    if len(readings) != 1:
+        why = why_no_dates(texts, ambiguous=len(readings) > 1)
         raise InputError(
             f"{name} holds text ({quoted(texts[0])}), which cannot be read as dates"
             + (f": {why}. " if why else ". ")
             + "Pass numbers or dates, or dates as text with the year first, such as 2020-01-31."
         )
-    return found[0]
+    return readings[0]
 
 
-def _days(found: Sequence[datetime | None]) -> Float64Array:
-    gone = np.array([when is None for when in found], bool)
-    micros = np.array([_EPOCH if when is None else when for when in found], "datetime64[us]")
+def _days(moments: Sequence[datetime | None]) -> Float64Array:
+    gone = np.array([when is None for when in moments], bool)
+    micros = np.array([_EPOCH if when is None else when for when in moments], "datetime64[us]")
     return np.where(gone, np.nan, micros.astype(np.int64) / DAY)
 
 
@@ -109,8 +109,8 @@ def _time(text: str) -> time | None:
     try:
         return time.fromisoformat(text if text[2:3] == ":" else f"0{text}")
     except ValueError:
-        found = _first_format(text, TIMES)
-        return None if found is None else found.time()
+        moment = _first_format(text, TIMES)
+        return None if moment is None else moment.time()
 
 
 def is_blank(text: str) -> bool:

@@ -25,8 +25,8 @@ class TableEffort:
     factorisation takes are exact; logistic : whether logistic models are fitted beside exact models of
     classes; scalings : whether these are compared; compare : whether kernels and metrics are. If not, one
     Laplacian kernel is taken. folds : whether every row of a small table is held out once, and sizes of trees
-    are compared. If not, one hold-out judges boosting and kernel models. asked : rows that importances ask
-    the models about.
+    are compared. If not, one hold-out judges boosting and kernel models. n_predictions : rows that
+    importances predict.
     """
 
     search_rows: tuple[int, ...]
@@ -38,7 +38,7 @@ class TableEffort:
     scalings: bool = True
     compare: bool = True
     folds: bool = True
-    asked: int = ASKED
+    n_predictions: int = ASKED
 
     def leaves_out_all(self, n: int) -> bool:
         """Return whether models of a small table come without each fifth of its n rows, or without one part.
@@ -68,10 +68,10 @@ FAST = TableEffort(
     logistic=False,
     scalings=False,
     folds=False,
-    asked=6_000,
+    n_predictions=6_000,
 )
 EFFORTS = {
-    "instant": replace(FAST, rounds=0, compare=False, asked=3_000),
+    "instant": replace(FAST, rounds=0, compare=False, n_predictions=3_000),
     "fast": FAST,
     "default": TableEffort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True),
     "best": TableEffort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True),

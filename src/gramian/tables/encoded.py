@@ -75,13 +75,13 @@ class EncodedRows:
 
     def take(self, indices: IntArray) -> FloatArray:
         """Return the rows with these numbers, in this order, as a new array."""
-        found = np.asarray(indices)
-        if found.dtype == bool:
-            found = np.flatnonzero(found)
+        array = np.asarray(indices)
+        if array.dtype == bool:
+            array = np.flatnonzero(array)
         n = self.shape[0]
-        if len(found) and not (-n <= found.min() and found.max() < n):
-            raise IndexError(f"The table has {n} rows; rows {found.min()} to {found.max()} were asked for.")
-        return self._encoded(np.where(found < 0, found + n, found).astype(np.intp), len(found))
+        if len(array) and not (-n <= array.min() and array.max() < n):
+            raise IndexError(f"The table has {n} rows; rows {array.min()} to {array.max()} were asked for.")
+        return self._encoded(np.where(array < 0, array + n, array).astype(np.intp), len(array))
 
     def _encoded(self, where: slice | IntArray, n: int) -> FloatArray:
         out = np.zeros((n, self.shape[1]), self.dtype)
@@ -103,7 +103,7 @@ class FitRows:
     rows : encoded; own : their targets in their own units (n, outputs), or classes by number (n,); targets :
     what the models learn; own_weights, weights : (n,) or None, without and with those of classes; numbers :
     places in the table that was given, None for all; n_given : how many rows of it count; holdout : which of
-    the rows judge; until : when to end, on the clock of ``time.perf_counter``; sample : numbers of the rows
+    the rows judge; deadline : when to end, by ``time.perf_counter``; sample : numbers of the rows
     that the search compares settings on, held-out ones first, and ``n_held_out`` of them.
     """
 
@@ -116,7 +116,7 @@ class FitRows:
     n_given: int
     holdout: HoldOut
     rng: np.random.Generator
-    until: float
+    deadline: float
     sample: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
     n_held_out: int = 0
 

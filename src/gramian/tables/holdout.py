@@ -153,12 +153,12 @@ def merged_copies(
     columns : the encoded places of each column. A row that has copies has the sum of their weights. Rows
     that repeat are not parted, and a warning says where they are many.
     """
-    found = find_repeats(rows, y, columns)
-    if found is None:
+    repeats = find_repeats(rows, y, columns)
+    if repeats is None:
         return None, weights, holdout
-    kept, merged = found.merged(weights)
-    if not holdout.random or len(np.unique(found.groups)) < len(kept):
-        holdout = holdout.together(found.groups).taken(kept)
+    kept, merged = repeats.merged(weights)
+    if not holdout.random or len(np.unique(repeats.groups)) < len(kept):
+        holdout = holdout.together(repeats.groups).taken(kept)
     return (None, weights, holdout) if len(kept) == len(y) else (kept, relative_weights(merged), holdout)
 
 

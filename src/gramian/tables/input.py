@@ -72,20 +72,20 @@ def checked_table(estimator: BaseEstimator, X: RowsLike, *, reset: bool) -> Any:
 
 def rows_in_time(
     X: RowsLike,
-    until: float,
+    deadline: float,
     read: Callable[[Any], object],
     rng: np.random.Generator,
     classes: Array | None = None,
 ) -> IntArray | None:
     """Return the numbers of as many random rows as there is time to read; None for all rows.
 
-    until : when the fit ends, on the clock of ``time.perf_counter``.
+    deadline : when the fit ends, on the clock of ``time.perf_counter``.
     read : learns and encodes the columns of a table; timed on some of the rows.
     classes : (n,), the class of each row; one row of each is kept.
     """
     table = as_table(X)
     n = table.shape[0]
-    if until == math.inf or n <= READ_ROWS:
+    if deadline == math.inf or n <= READ_ROWS:
         return None
     few = READ_ROWS // 3
     looks = [time.perf_counter()]
@@ -95,7 +95,7 @@ def rows_in_time(
     _, first, second, now = looks
     # Subtract the part of the time that does not grow with the rows.
     each = READINGS * max(0.0, (now - second) - (second - first)) / (READ_ROWS - few)
-    room = READ_SHARE * max(0.0, until - now)
+    room = READ_SHARE * max(0.0, deadline - now)
     if room > 0 and room >= n * each:
         return None
     count = int(room / each) if room > 0 else 0

@@ -103,11 +103,11 @@ def learned_spread(
     trials = FoldModels(product.__matmul__, LAPLACE, wanted, weights, folds)
 
     def judge(_: IntArray, penalty: float) -> tuple[float, Float64Array]:
-        found = left_out(trials.fit(penalty), folds)
-        return float(np.average(LAPLACE.loss(found, wanted), weights=weights)), found
+        tried = left_out(trials.fit(penalty), folds)
+        return float(np.average(LAPLACE.loss(tried, wanted), weights=weights)), tried
 
-    penalty, found = best_penalty(judge, every, PENALTY, -np.inf, lambda: True)
-    reached = np.average(LAPLACE.loss(found, wanted), weights=weights)
+    penalty, logs = best_penalty(judge, every, PENALTY, -np.inf, lambda: True)
+    reached = np.average(LAPLACE.loss(logs, wanted), weights=weights)
     if not reached < sizes.shape[1] - LEAST_GAIN:  # with s = mean |r| it is 1 for each output
         return None, residuals
     whole = FoldModels(product.__matmul__, LAPLACE, wanted, weights, [np.zeros(0, np.intp)])
@@ -116,7 +116,7 @@ def learned_spread(
     predictor = ExactPredictor(kernel, points[some], whole.coefficients[:, 0], np.dtype(np.float32))
     spread = Spread(predictor, whole.offsets[0] + np.log(mean), metric, units)
     unit = spread.of(rows, values, engine)
-    unit[some] = mean * np.exp(found)
+    unit[some] = mean * np.exp(logs)
     return spread, residuals / unit
 
 

@@ -66,7 +66,7 @@ def level_means(
     w = np.ones(len(numbers)) if weights is None else np.asarray(weights, np.float64)
     ranks = centred_ranks(targets, weights)
     sums = _sums(read, numbers, np.column_stack([w, w[:, None] * ranks]))
-    found = []
+    averages = []
     for j, feature in enumerate(groups):
         counts, totals = sums[feature.places, 0], sums[feature.places, 1:]
         means = totals / (counts[:, None] + ADDED)
@@ -76,8 +76,8 @@ def level_means(
             axis = np.linalg.svd(np.sqrt(counts)[:, None] * means, full_matrices=False)[2][0]
         values = np.asarray(means @ axis, np.float32)  # so that encoded rows of either type hold them
         own = (tuple(map(float, each)) for each in (values, axis))
-        found.append(LevelMeans(feature.column, feature.places, *own))
-    return tuple(found)
+        averages.append(LevelMeans(feature.column, feature.places, *own))
+    return tuple(averages)
 
 
 def with_means(encoded: Float64Array, means: Sequence[LevelMeans]) -> Float64Array:
@@ -128,7 +128,7 @@ def level_lookups(
     n = len(targets)
     w = np.ones(n) if weights is None else np.asarray(weights, np.float64)
     ranks = centred_ranks(targets, weights)
-    found, own = list[LevelLookup](), list[Float64Array]()
+    lookups, own = list[LevelLookup](), list[Float64Array]()
     for column, place in zip(columns, order, strict=True):
         if column.kind != CATEGORY or column.dropped or not column.infrequent:
             continue
@@ -151,9 +151,9 @@ def level_lookups(
             rest = sums - summed(codes[fold], terms[fold], len(levels))
             values[fold] = (rest[:, 1:] @ axis / (rest[:, 0] + added))[codes[fold]]
         numbers = np.asarray(means @ axis, np.float32)  # so that encoded rows of either type hold them
-        found.append(LevelLookup(column.name, tuple(levels), numbers.astype(np.float64), column.holds))
+        lookups.append(LevelLookup(column.name, tuple(levels), numbers.astype(np.float64), column.holds))
         own.append(np.asarray(values, np.float32).astype(np.float64))
-    return tuple(found), np.column_stack(own) if own else np.zeros((n, 0))
+    return tuple(lookups), np.column_stack(own) if own else np.zeros((n, 0))
 
 
 def _levels(
@@ -238,17 +238,17 @@ def level_pairs(
     groups = np.sort(np.argsort(strength, kind="stable")[::-1][:MOST_GROUPS]).tolist()
     gains = dict[tuple[int, int], float]()
     for pair in combinations(groups, 2):
-        found = _means(codes[some], sizes, pair, rest[some], w[some], parts[some])
-        if found is not None:
-            means = found[1]
+        fitted = _means(codes[some], sizes, pair, rest[some], w[some], parts[some])
+        if fitted is not None:
+            means = fitted[1]
             saved = w[some] * (means * (2.0 * rest[some] - means)).sum(axis=1)
             if saved.mean() > LEAST_ERRORS * saved.std() / np.sqrt(len(saved)):
                 gains[pair] = float(saved.mean())
     kept, own = list[LevelPairs](), list[Float64Array]()
     for pair in sorted(gains, key=gains.__getitem__, reverse=True)[:MOST_PAIRS]:
-        found = _means(codes, sizes, pair, rest, w, parts)
-        if found is not None:
-            table, means, axis = found
+        fitted = _means(codes, sizes, pair, rest, w, parts)
+        if fitted is not None:
+            table, means, axis = fitted
             both = effects[pair[0]][:, None] + effects[pair[1]]
             kept.append(LevelPairs(*pair, (table.reshape(both.shape) + both) @ axis))
             own.append((means + both[codes[:, pair[0]], codes[:, pair[1]]]) @ axis)

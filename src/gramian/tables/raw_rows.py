@@ -75,10 +75,10 @@ def _nearest(points: Float64Array, values: Float64Array, column: Column) -> IntA
     below = above - 1
     above = np.minimum(above, len(line) - 1)
     nearer = points[:, 0] - line[below] <= line[above] - points[:, 0]
-    found = known[np.where(nearer, below, above)]
+    nearest = known[np.where(nearer, below, above)]
     if gone.any():
-        found = np.where(points[:, 1] > between, np.flatnonzero(gone)[0], found)
-    return found
+        nearest = np.where(points[:, 1] > between, np.flatnonzero(gone)[0], nearest)
+    return nearest
 
 
 def take_cells(X: Any, numbers: IntArray) -> Any:

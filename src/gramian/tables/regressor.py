@@ -31,7 +31,7 @@ from gramian.tables.intervals import CHOSEN, learned_spread
 from gramian.tables.scoring import HeldOutScore, MappedTarget
 from gramian.tables.serving import NumberAnswers, encoded_rows
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
-from gramian.tables.training.time import Pace
+from gramian.tables.training.time import TimeEstimate
 
 #: Decimal digits of the transformed target, of deviation 1. Chosen by hand.
 DIGITS = 9
@@ -232,11 +232,11 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             }
             usual = NumberTargets(next(iter(forward.values())), n, squared=False)
             fit = replace(fit, targets=usual, sample=sample, n_held_out=n_held)
-            found, fit = self._search(fit, candidates)
-            z, self.target_ = forward[found.setting.target], maps[found.setting.target]
-            judged = replace(candidates[found.setting.target], values=z, own=own)
+            result, fit = self._search(fit, candidates)
+            z, self.target_ = forward[result.setting.target], maps[result.setting.target]
+            judged = replace(candidates[result.setting.target], values=z, own=own)
             fit = replace(fit, targets=NumberTargets(z, n))
-            last = self._fit_last(fit, found, partial(_mapped_loss, judged, weights))
+            last = self._fit_last(fit, result, partial(_mapped_loss, judged, weights))
             self.model_, self.contributions_ = last.model, last.contributions
             held, share = last.held, last.share
             values = last.values.reshape(len(held), z.shape[1])
@@ -260,7 +260,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 parse_bytes(self.memory_budget),
                 fit.rng,
                 fit.holdout.taken(held),
-                Pace(fit.until).left,
+                TimeEstimate(fit.deadline).left,
             )
             self.residuals_, self.held_weights_ = sort_errors(residuals, held_weights)
             self.oof_predictions_ = self._back(values)
@@ -324,16 +324,16 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         check_is_fitted(self, "model_")
         errors, weights = self.residuals_, self.held_weights_
         single = isinstance(quantiles, number_types.Real)
-        found = []
+        offsets = []
         for q in several("quantiles", [quantiles] if single else quantiles):
             wanted, sign = share("quantiles", q), 1.0 if q >= 0.5 else -1.0
             wanted = max(wanted, 1.0 - wanted)
-            found.append(sign * held_out_quantile(sign * errors, weights, wanted, f"quantiles: {q}"))
-        if not found:
+            offsets.append(sign * held_out_quantile(sign * errors, weights, wanted, f"quantiles: {q}"))
+        if not offsets:
             raise InputError("quantiles is empty: pass at least one number between 0 and 1, such as 0.5.")
         z, unit = self._values_and_spread(X)
-        found = [self._quantile(z + unit * each) for each in found]
-        return found[0] if single else np.stack(found, axis=-1)
+        offsets = [self._quantile(z + unit * each) for each in offsets]
+        return offsets[0] if single else np.stack(offsets, axis=-1)
 
     def _values_and_spread(self, X: RowsLike) -> tuple[Float64Array, Float64Array]:
         """Return predictions of the transformed target and the spread of their errors, (n, outputs) each."""

@@ -117,20 +117,20 @@ class RidgeMean(BaseEstimator):
     @property
     def metric_(self) -> Metric:
         """The metric of the first member."""
-        found: Metric = self.members_[0].metric_
-        return found
+        metric: Metric = self.members_[0].metric_
+        return metric
 
     @property
     def kernel_(self) -> Kernel:
         """The kernel of the first member."""
-        found: Kernel = self.members_[0].kernel_
-        return found
+        kernel: Kernel = self.members_[0].kernel_
+        return kernel
 
     @property
     def plan_(self) -> Plan:
         """The plan of the first member."""
-        found: Plan = self.members_[0].plan_
-        return found
+        plan: Plan = self.members_[0].plan_
+        return plan
 
     @property
     def alpha(self) -> float:

@@ -179,6 +179,6 @@ def _choice(x: Float64Array, weights: Float64Array | None) -> str:
 def _deviation(x: Float64Array, weights: Float64Array | None, low: float, high: float) -> float:
     """Return a column's deviation, or a quarter of its range if it is constant in the sample."""
     largest = float(np.abs(x).max())
-    found = deviation(x / largest, weights) * largest if largest > 0 else 0.0
+    spread = deviation(x / largest, weights) * largest if largest > 0 else 0.0
     rounding = 10.0 * np.finfo(np.float64).eps * largest
-    return found if found > rounding else (high / 4.0 - low / 4.0) or 1.0
+    return spread if spread > rounding else (high / 4.0 - low / 4.0) or 1.0

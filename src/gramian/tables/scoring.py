@@ -59,16 +59,16 @@ class HeldOutScore:
         options = {} if weights is None or not takes_weights(self.scorer) else {"sample_weight": weights}
         if self.classes is None:
             flat = values.shape[1] == 1
-            asked: Any = _Numbers(values[:, 0] if flat else values)
+            model: Any = _Numbers(values[:, 0] if flat else values)
             truth: Array = wanted[:, 0] if flat else wanted
         else:
             codes = (wanted[:, 0] > 0).astype(np.intp) if wanted.shape[1] == 1 else wanted.argmax(axis=1)
             signs = values / max(float(np.abs(wanted).max()), np.finfo(np.float64).tiny)
             odds = Calibration.of_labels(signs, codes, weights).log_odds(signs)
-            asked, truth = _Classes(odds, self.classes), self.classes[codes]
+            model, truth = _Classes(odds, self.classes), self.classes[codes]
         rows = np.arange(len(wanted), dtype=np.float64)[:, None]
         try:
-            score = float(self.scorer(asked, rows, truth, **options))
+            score = float(self.scorer(model, rows, truth, **options))
         except Exception as error:
             why = shortened(str(error)).rstrip(".")
             raise InputError(
@@ -169,15 +169,15 @@ class MappedTarget:
             guess = mapped - residuals
             if transform is None:
                 return guess
-            found = transform.expected(guess)
+            expected = transform.expected(guess)
             if smears and np.isfinite(guess).all():
                 for j, output in enumerate(transform.outputs):
                     if output.how != NONE:
                         z = guess[:, j]
                         at = np.linspace(z.min(), z.max(), JUDGED_KNOTS)
                         rise = smearing(output.expected, at, z, residuals[:, j], w)
-                        found[:, j] += np.interp(z, at, rise)
-            return found
+                        expected[:, j] += np.interp(z, at, rise)
+            return expected
 
         if score is not None:
 

@@ -127,7 +127,7 @@ def search_settings(
     *,
     engine: Engine,
     memory_bytes: int,
-    until: float,
+    deadline: float,
     forms: tuple[str, ...],
     bar: tqdm[Any],
 ) -> TableSearchResult:
@@ -140,7 +140,7 @@ def search_settings(
     sizes : number of rows that each round fits, ascending.
     engine : threads.
     memory_bytes : bound on the memory of all threads together.
-    until : when to end, on the clock of ``time.perf_counter``. It is checked before every factorisation, so
+    deadline : when to end, by ``time.perf_counter``. It is checked before every factorisation, so
         that one may run over.
     forms : forms of metrics to try: "diagonal", "full" (only with Euclidean kernels), or none.
     bar : shows the least held-out error after each group of settings.
@@ -160,7 +160,7 @@ def search_settings(
             problems[each.setting] = problem(each.setting, size)
         if not some:
             return True
-        ended = Descent(some, problems, size, until, engine, memory_bytes, forms, fresh).run()
+        ended = Descent(some, problems, size, deadline, engine, memory_bytes, forms, fresh).run()
         bar.set_postfix_str(f"best error {min(each.price for each in some):.3g} of the variance")
         return ended
 
@@ -239,8 +239,8 @@ class SettingProgress:
         point, metric = self.point, self.point.metric
         plain = self.plain is not None and metric == self.plain.metric
         form = None if plain else "diagonal" if metric.matrix is None else "full"
-        found = point.bandwidth, point.alpha, form, self.n_fits, kept
-        return SettingResult(self.setting, self.n_rows, self.error, *found)
+        best = point.bandwidth, point.alpha, form, self.n_fits, kept
+        return SettingResult(self.setting, self.n_rows, self.error, *best)
 
 
 def _others(ranked: list[SettingProgress]) -> list[SettingProgress]:
@@ -256,24 +256,24 @@ def _others(ranked: list[SettingProgress]) -> list[SettingProgress]:
 
 
 #: Result of a task: its number of fits, and the best of them if it beats the setting's best so far.
-Evidence = tuple[int, ExactFit | None]
+BetterFit = tuple[int, ExactFit | None]
 #: One task: points of a setting under one metric, which share their distances.
 Task = tuple[SettingProgress, list[PenaltyGrid]]
-TaskTrials = Trials[Task, Evidence]
+TaskTrials = Trials[Task, BetterFit]
 
 
 @dataclass
 class Descent:
     """One round of the search: settings, their problems with ``n_rows`` fitted rows, and limits.
 
-    until : time at which to end; engine : threads, at most as many as ``memory_bytes`` allows fits at a time;
+    deadline : when to end; engine : threads, at most as many as ``memory_bytes`` allows fits at a time;
     forms : forms of the metric to try; fresh : whether the settings start here, from a grid.
     """
 
     settings: list[SettingProgress]
     problems: dict[Setting, SmallProblem]
     n_rows: int
-    until: float
+    deadline: float
     engine: Engine
     memory_bytes: int
     forms: tuple[str, ...]
@@ -287,16 +287,16 @@ class Descent:
         threads = min(self.engine.n_threads, self.memory_bytes // max(1, most))
         side_by_side = Engine(max(1, threads))
 
-        def candidates(found: TaskTrials) -> Iterator[list[Task]]:
+        def candidates(trials: TaskTrials) -> Iterator[list[Task]]:
             yield self._tasks([(each, grid) for each in self.settings for grid in self._starts(each)])
-            self._take(found)
+            self._take(trials)
             errors = [self._error(each) for each in self.settings]
             bound = FIRST_GAP * min(errors)
             moving = [
                 each for each, error in zip(self.settings, errors) if error <= bound and math.isfinite(error)
             ]
             yield self._tasks(_neighbours(moving))
-            self._take(found)
+            self._take(trials)
             moving = [each for each in moving if self._forms_of(each)]
             learned = zip(moving, side_by_side.map(self._metrics, moving))
             factors = (1.0, *NEAR_BANDWIDTHS) if self.fresh else (1.0,)
@@ -309,18 +309,20 @@ class Descent:
                 for M in metrics
                 for f in factors
             )
-            gained = self._take(found)
+            gained = self._take(trials)
             yield self._tasks(_neighbours([each for each in moving if each.setting in gained]))
 
-        found = search(self.problems, candidates, self._judge, Limits(until=self.until), engine=side_by_side)
-        self._take(found)
-        return not (found.out_of_time or self.cut)
+        trials = search(
+            self.problems, candidates, self._judge, Limits(deadline=self.deadline), engine=side_by_side
+        )
+        self._take(trials)
+        return not (trials.out_of_time or self.cut)
 
-    def _judge(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, Evidence]:
+    def _judge(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, BetterFit]:
         progress, grids = task
         space = self._spaces.pop() if self._spaces else Workspace()  # at most one for each thread
         try:
-            fits = problems[progress.setting].fit(grids, space, self.until)
+            fits = problems[progress.setting].fit(grids, space, self.deadline)
         finally:
             self._spaces.append(space)
         if len(fits) < sum(len(alphas) for _, alphas in grids):
@@ -329,10 +331,10 @@ class Descent:
         # Coefficients fill memory: drop those of a fit that is not the best.
         return best.error, (len(fits), best if best.error < self._error(progress) else None)
 
-    def _take(self, found: TaskTrials) -> set[Setting]:
+    def _take(self, trials: TaskTrials) -> set[Setting]:
         """Record the trials with their settings; return the settings that have a new best."""
         gained = set()
-        for trial in found.drain():
+        for trial in trials.drain():
             progress, (count, fit) = trial.candidate[0], trial.evidence
             progress.n_fits += count
             if fit is None or fit.error >= self._error(progress):
@@ -357,20 +359,20 @@ class Descent:
 
     def _metrics(self, progress: SettingProgress) -> list[Metric]:
         """Return the metrics that the best fit's gradients give, for each form and power."""
-        if time.perf_counter() >= self.until:
+        if time.perf_counter() >= self.deadline:
             self.cut = True
             return []
         assert progress.best is not None
         problem, forms = self.problems[progress.setting], self._forms_of(progress)
-        M = problem.outer_product(progress.best, "full" if "full" in forms else "diagonal", self.until)
+        M = problem.outer_product(progress.best, "full" if "full" in forms else "diagonal", self.deadline)
         if not np.isfinite(M).all() or not M.any():
             return []  # a constant fit has no gradients to learn from
-        found = []
+        metrics = []
         for form in forms:
             own = M if form == "full" or M.ndim == 1 else np.diagonal(M).copy()
             covariance = problem.covariance if form == "full" else problem.rows.var(axis=0)
-            found += [metric_of(own, power, covariance) for power in METRIC_POWERS]
-        return found
+            metrics += [metric_of(own, power, covariance) for power in METRIC_POWERS]
+        return metrics
 
     def _forms_of(self, progress: SettingProgress) -> tuple[str, ...]:
         """Return the forms of metrics to try; a Laplacian works column by column and takes no full matrix."""

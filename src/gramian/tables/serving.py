@@ -62,10 +62,10 @@ class TableServer(ABC):
         """Set the learned attributes; raise if encoding, scales, model and target have different widths."""
         super()._restore(state)  # type: ignore[misc]
         width = self.columns_.width
-        found = (len(self.columns_.columns), self.scaling_.n_columns, self.model_.n_features_in_)
-        if found != (self.n_features_in_, width, width):
+        widths = (len(self.columns_.columns), self.scaling_.n_columns, self.model_.n_features_in_)
+        if widths != (self.n_features_in_, width, width):
             raise ValueError(
-                f"table, scales and model have {found} columns; expected {self.n_features_in_}, {width} and "
+                f"table, scales and model have {widths} columns; expected {self.n_features_in_}, {width} and "
                 f"{width}"
             )
         with np.errstate(all="ignore"):
@@ -154,8 +154,8 @@ class ClassAnswers(TableServer):
     def calibration_(self) -> Calibration:
         """How log odds come from the model's values."""
         check_is_fitted(self, "model_")
-        found: Calibration = self.model_.calibration_
-        return found
+        calibration: Calibration = self.model_.calibration_
+        return calibration
 
     def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the log odds of each row, shape (n, classes), or (n,) of the second of two classes."""

@@ -149,17 +149,19 @@ class SmallProblem:
     switched: tuple[tuple[int, ...], ...]
     levels: tuple[Float64Array, Float64Array]
 
-    def fit(self, grids: Sequence[PenaltyGrid], space: Workspace, until: float = math.inf) -> list[ExactFit]:
+    def fit(
+        self, grids: Sequence[PenaltyGrid], space: Workspace, deadline: float = math.inf
+    ) -> list[ExactFit]:
         """Fit points that share a metric and a norm, with several penalties each, in the given order.
 
-        No other thread may use ``space`` meanwhile. After ``until``, on the clock of ``time.perf_counter``,
+        No other thread may use ``space`` meanwhile. After ``deadline``, by ``time.perf_counter``,
         no further penalty is started, so that there may be fewer results than penalties. The error is
         infinite if K + alpha·I has no factor. Time O(m² d) for all together and n_fit³/3 for each penalty,
         memory :func:`fit_bytes`.
         """
         mapped = np.asarray(grids[0][0].metric.apply(self.rows), np.float64)
         fitted, apart = mapped[: self.n_fit], list[FloatArray]()
-        found: list[ExactFit] = []
+        fits: list[ExactFit] = []
         for point, alphas in grids:
             # The largest eigenvalue of K is at most n_fit: float32 is used if that leaves enough digits.
             dtype = np.dtype(np.float32 if min(alphas) >= SINGLE * self.n_fit else np.float64)
@@ -174,26 +176,26 @@ class SmallProblem:
                 kernel.of_distances(apart[0], gram)
                 kernel.of_distances(apart[1], across)
             for alpha in alphas:
-                if found and time.perf_counter() >= until:
-                    return found
+                if fits and time.perf_counter() >= deadline:
+                    return fits
                 system = _array(space, "system", gram.shape, dtype)
                 np.copyto(system, gram)
-                found.append(self._fitted(replace(point, alpha=alpha), system, across))
-        return found
+                fits.append(self._fitted(replace(point, alpha=alpha), system, across))
+        return fits
 
     def _fitted(self, point: Point, gram: FloatArray, across: FloatArray) -> ExactFit:
         """Fit a point to K, which is overwritten, and measure its error with k of the held-out rows."""
         y, weights = self.targets[: self.n_fit], self.weights
-        found = ridge_solution(gram, point.alpha, None if weights is None else weights[: self.n_fit], y)
-        if found is None:
+        coef = ridge_solution(gram, point.alpha, None if weights is None else weights[: self.n_fit], y)
+        if coef is None:
             return ExactFit(point, np.inf, np.zeros_like(y))
-        error = self.loss(self.targets[self.n_fit :] - across @ found.astype(across.dtype))
-        return ExactFit(point, error if np.isfinite(error) else np.inf, found)
+        error = self.loss(self.targets[self.n_fit :] - across @ coef.astype(across.dtype))
+        return ExactFit(point, error if np.isfinite(error) else np.inf, coef)
 
-    def outer_product(self, fit: ExactFit, form: str, until: float = math.inf) -> Float64Array:
+    def outer_product(self, fit: ExactFit, form: str, deadline: float = math.inf) -> Float64Array:
         """Return the average gradient outer product of a fit, with respect to the scaled features.
 
-        Averaged over the rows that are reached by ``until``, always some.
+        Averaged over the rows that are reached by ``deadline``, always some.
         """
         point = fit.point
         mapped = np.asarray(point.metric.apply(self.rows[: self.n_fit]), np.float64)
@@ -207,7 +209,7 @@ class SmallProblem:
             switched=self.switched,
             levels=self.levels,
             engine=Engine(1),
-            until=until,
+            deadline=deadline,
         )
 
     @property

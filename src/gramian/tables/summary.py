@@ -39,13 +39,13 @@ def summary_of(model: BaseEstimator, classes: Sequence[Fact], *, learned: bool) 
 
     classes : facts about these; learned : whether a metric was asked for.
     """
-    columns, mean, found = model.columns_, model.model_, getattr(model, "search_", None)
+    columns, mean, search = model.columns_, model.model_, getattr(model, "search_", None)
     facts, said = list[Fact](column_facts(columns)), list[str]()
     grids = [column_grid(columns, getattr(model, "feature_importances_", None))]
-    if found is not None:
+    if search is not None:
         metric = Input.of(members_of(mean)[0][1]).metric if learned else None
-        facts += choice_facts(found, metric, model.metric_rounds_, getattr(model, "target_", None))
-        grids += trial_grids(found)
+        facts += choice_facts(search, metric, model.metric_rounds_, getattr(model, "target_", None))
+        grids += trial_grids(search)
     facts += importance_facts(model)
     if hasattr(model, "residuals_"):
         by_row = model.spread_ is not None
@@ -114,8 +114,8 @@ def _contributed(model: BaseEstimator) -> Iterator[Fact]:
     if parts.looks:
         texts = (f"{gain:.2g} ± {error:.2g}" for gain, error, _ in parts.looks)
         large = sum(helps for *_, helps in parts.looks)
-        found = f"small kernel models lowered the loss of boosting by {', then '.join(texts)}"
-        yield "look before the fit", f"{found}; {large or 'none'} of {len(parts.looks)} fitted large"
+        text = f"small kernel models lowered the loss of boosting by {', then '.join(texts)}"
+        yield "look before the fit", f"{text}; {large or 'none'} of {len(parts.looks)} fitted large"
 
 
 def column_facts(columns: TableColumns) -> Iterator[Fact]:
@@ -141,29 +141,29 @@ def importance_facts(model: BaseEstimator) -> Iterator[Fact]:
 
 
 def choice_facts(
-    found: TableSearchResult, metric: Metric | None, rounds: Sequence[Round], target: TargetTransform | None
+    search: TableSearchResult, metric: Metric | None, rounds: Sequence[Round], target: TargetTransform | None
 ) -> Iterator[Fact]:
     """Yield scaling, metric, transformation of the target, and what the search compared.
 
     ``metric`` is None where none was learned, ``target`` for classes.
     """
-    setting = found.setting
+    setting, best = search.setting, search.best
     yield "scaling", setting.scaling + (", categories with level means" if setting.levels else "")
-    form = "none" if metric is None or found.best is None else "diagonal" if metric.matrix is None else "full"
+    form = "none" if metric is None or best is None else "diagonal" if metric.matrix is None else "full"
     kept = next((i for i, each in enumerate(rounds) if each.kept), 0)
     further = f", with round {kept} of {len(rounds) - 1} on more rows" if kept else ""
     yield "metric", form + further
     if target is not None:
         yield "target", ", ".join(sorted({output.how for output in target.outputs}))
-    if found.best is None:
+    if best is None:
         yield "search", "nothing was compared: usual settings"
         return
     of = "the classes' variance" if target is None else "the target's variance"
-    over = "" if found.finished else ", ended by the time limit"
+    over = "" if search.finished else ", ended by the time limit"
     yield (
         "search",
-        f"squared error {found.best.error:.4g} of {of}, fitted to {found.n_rows:,} rows; "
-        f"{found.n_judged:,} models in {found.seconds:.3g} s{over}",
+        f"squared error {best.error:.4g} of {of}, fitted to {search.n_rows:,} rows; "
+        f"{search.n_judged:,} models in {search.seconds:.3g} s{over}",
     )
 
 
@@ -206,9 +206,9 @@ def column_grid(columns: TableColumns, shares: Array | None) -> Grid:
     return Grid("Columns", ("column", "kind", "numbers", "importance", ""), lines, note)
 
 
-def trial_grids(found: TableSearchResult) -> Iterator[Grid]:
+def trial_grids(search: TableSearchResult) -> Iterator[Grid]:
     """Yield the trials of a search that compared any."""
-    if not found.trials:
+    if not search.trials:
         return
     rows = tuple(
         (
@@ -222,7 +222,7 @@ def trial_grids(found: TableSearchResult) -> Iterator[Grid]:
             f"{trial.alpha:.3g}",
             "chosen" if trial.kept else "",
         )
-        for trial in found.trials[:MOST_LINES]
+        for trial in search.trials[:MOST_LINES]
     )
     names = ("kernel", "scaling", "target", "metric", "rows", "error", "bandwidth", "alpha", "")
     yield Grid("Search", names, rows, "Errors of different numbers of rows do not compare.")

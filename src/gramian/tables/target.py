@@ -242,11 +242,11 @@ def smearing(
     residuals = np.clip(residuals, min(low, middle - 5.0 * size), max(high, middle + 5.0 * size))
     order = np.argsort(z, kind="stable")
     parts = np.array_split(order, min(MEAN_PARTS, max(1, len(z) // PART_ROWS)))
-    found = []
+    rises = []
     for rows in (order, *parts):
         points, shares = _representatives(residuals[rows], w[rows])
-        found.append(back(at[:, None] + points) @ shares)
-    whole, *own = found
+        rises.append(back(at[:, None] + points) @ shares)
+    whole, *own = rises
     counts = np.array([effective_rows(w[rows]) for rows in parts])[:, None]
     own = (counts * np.array(own) + PART_ROWS * whole) / (counts + PART_ROWS)
     centres = [float(np.average(z[rows], weights=w[rows])) for rows in parts]
@@ -267,16 +267,16 @@ def _representatives(x: Float64Array, weights: Float64Array) -> tuple[Float64Arr
 
 def checked_target(y: ArrayLike) -> Float64Array:
     """Return a target as float64; raise for the first row that is not a finite number."""
-    found = numbers_of("The target", y, "Pass one number for a row.")
-    if found.ndim not in (1, 2) or found.shape[0] == 0:
-        raise InputError(f"The target has shape {found.shape}; expected (n,) or (n, outputs), n at least 1.")
-    good = np.isfinite(found.reshape(len(found), -1)).all(axis=1)
+    target = numbers_of("The target", y, "Pass one number for a row.")
+    if target.ndim not in (1, 2) or target.shape[0] == 0:
+        raise InputError(f"The target has shape {target.shape}; expected (n,) or (n, outputs), n at least 1.")
+    good = np.isfinite(target.reshape(len(target), -1)).all(axis=1)
     if not good.all():
         row = int(good.argmin())
         raise InputError(
-            f"The target holds {np.ravel(found[row])} in row {row} (from 0). Drop rows without a target."
+            f"The target holds {np.ravel(target[row])} in row {row} (from 0). Drop rows without a target."
         )
-    return found
+    return target
 
 
 def yeo_johnson(u: Float64Array, power: float) -> Float64Array:
@@ -385,6 +385,6 @@ def _best_power(y: Float64Array, weights: Float64Array | None) -> tuple[float, f
             spread = variance(yeo_johnson(u, power), weights)
             return 0.5 * np.log(max(spread, np.finfo(np.float64).tiny)) - (power - 1.0) * slope + rest
 
-        found = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-3})
-        best = min(best, (float(found.fun), float(unit), float(found.x)))
+        minimum = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-3})
+        best = min(best, (float(minimum.fun), float(unit), float(minimum.x)))
     return best[1:]

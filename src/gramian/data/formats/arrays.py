@@ -55,7 +55,7 @@ class ArrayStorage(Storage):
         like = self.y_like if self.y_key is None else None
         return like if like is not None and has(like) else self.y_key
 
-    def found(self, name: str, file: Any, kind: type[Any], stored: Callable[[], Iterable[str]]) -> list[Any]:
+    def pick(self, name: str, file: Any, kind: type[Any], stored: Callable[[], Iterable[str]]) -> list[Any]:
         """Return X and y (None: no targets) of an open file, by name; ``stored`` lists all names."""
         y_name = self.y_name(lambda key: isinstance(file.get(key), kind))
         for key, role in ((self.key, "X"), (y_name, "y")):

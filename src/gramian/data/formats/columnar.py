@@ -109,10 +109,10 @@ class ColumnarStorage(Storage):
         Columns that are kept as stored are returned as an Arrow table.
         """
         wanted = [*(self.columns if rows else ()), *(self.choice.targets if target else ())]
-        found = self._present(self.table(piece, wanted, "rows" if rows else "targets"))
-        if found.num_rows != piece.n_rows:
-            raise ValueError(f"{piece.n_rows} rows were expected and {found.num_rows} found")
-        return self._features(found) if rows else None, self._targets(found) if target else None
+        table = self._present(self.table(piece, wanted, "rows" if rows else "targets"))
+        if table.num_rows != piece.n_rows:
+            raise ValueError(f"{piece.n_rows} rows were expected and {table.num_rows} found")
+        return self._features(table) if rows else None, self._targets(table) if target else None
 
     def written_cell(self, piece: Piece, row: int) -> str:
         """Return words about a target's text that says missing; "" if it is none."""
@@ -166,19 +166,19 @@ class ColumnarStorage(Storage):
                     "that like= names. Pass columns of the same kind."
                 )
             return {column: known[column] for column in text}
-        found: dict[str, set[str]] = {column: set() for column in text}
+        categories: dict[str, set[str]] = {column: set() for column in text}
         for _, table in self._scan(text):
-            for column, values in found.items():
+            for column, values in categories.items():
                 values.update(_flat(table.column(column)).unique().drop_null().to_pylist())
                 if len(values) > MOST_CATEGORIES:
                     raise InputError(
                         f"{self.names[0]}: text column {column!r} has more than {MOST_CATEGORIES} different "
                         "values, each of which would become a feature. Drop it, or group its values."
                     )
-        empty = next((column for column, values in found.items() if not values), None)
+        empty = next((column for column, values in categories.items() if not values), None)
         if empty is not None:
             raise _no_values(str(self.names[0]), empty)
-        return {column: tuple(sorted(values)) for column, values in found.items()}
+        return {column: tuple(sorted(values)) for column, values in categories.items()}
 
     def _refuse_text(self, column: str) -> None:
         cure = (
@@ -187,11 +187,11 @@ class ColumnarStorage(Storage):
         )
         for piece, table in self._scan([column]):
             cells = table.column(column).to_pylist()
-            found = [
+            texts = [
                 (row, cell) for row, cell in enumerate(cells) if cell is not None and not is_number(cell)
             ]
-            if found:
-                row, cell = found[0]
+            if texts:
+                row, cell = texts[0]
                 if cell.strip().lower() in MARKERS:
                     cure = f"or, if it is a missing value, pass missing=[{quoted(cell)}]."
                 raise InputError(
@@ -308,8 +308,8 @@ def _dtype(kind: DataType, name: str, column: str) -> np.dtype[Any]:
     types = pyarrow_package().types
     if types.is_null(kind):
         raise _no_values(name, column)
-    found = np.dtype(np.float64) if types.is_decimal(kind) else np.dtype(kind.to_pandas_dtype())
-    kept = kept_dtype(found)
+    dtype = np.dtype(np.float64) if types.is_decimal(kind) else np.dtype(kind.to_pandas_dtype())
+    kept = kept_dtype(dtype)
     assert kept is not None, "check_type has refused all but numbers"
     return kept
 
@@ -352,8 +352,8 @@ def _one_hot(column: Column, name: str, values: tuple[str, ...]) -> FloatArray:
             f"column {name!r} holds {quoted(column[row].as_py())}, which is not one of its {len(values)} "
             "categories. Open these rows together with the training rows, or drop the row.",
         )
-    found = codes.to_numpy(zero_copy_only=False)
-    hot = (found[:, None] == np.arange(len(values))).astype(np.float64 if column.null_count else np.uint8)
+    places = codes.to_numpy(zero_copy_only=False)
+    hot = (places[:, None] == np.arange(len(values))).astype(np.float64 if column.null_count else np.uint8)
     if column.null_count:
-        hot[np.isnan(found)] = np.nan
+        hot[np.isnan(places)] = np.nan
     return hot

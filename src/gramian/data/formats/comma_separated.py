@@ -90,10 +90,10 @@ class CSVStorage(ColumnarStorage):
         known = dict.fromkeys((*(choice.categories or ()), *choice.text), pa.string())
         infer = partial(parser.infer, names=used, kinds=known, numeric=choice.numeric)
         engine = Engine(min(PARSERS, Engine().n_threads))
-        with engine.results(infer, chain([(start + skip, text[skip:])], blocks)) as found:
+        with engine.results(infer, chain([(start + skip, text[skip:])], blocks)) as tables:
             while True:
                 with explain_errors(name, first):
-                    block = next(found, None)
+                    block = next(tables, None)
                 if block is None:
                     break
                 where, table = block
@@ -112,8 +112,8 @@ class CSVStorage(ColumnarStorage):
             known = self._types.get(field.name)
             self._types[field.name] = kind = _unify_types(known, field.type)
             if (comma := self._commas.get(field.name, "")) is not None:
-                found = decimal_comma(table.column(field.name))
-                self._commas[field.name] = None if found is None else comma or found
+                decimal = decimal_comma(table.column(field.name))
+                self._commas[field.name] = None if decimal is None else comma or decimal
             # A column that turns out to be text must be read again, since numbers lose their spelling.
             if pyarrow_package().types.is_string(kind) and not _is_text(known, field.type):
                 self._keep_bytes = 0.0
@@ -159,8 +159,8 @@ class CSVStorage(ColumnarStorage):
         parsed = self._parsed.pop(piece, None)
         if parsed is not None:
             schema = pyarrow_package().schema([(name, self._types[name]) for name in names])
-            found = parsed.select(list(names))
-            return found if found.schema.equals(schema) else found.cast(schema, safe=False)
+            columns = parsed.select(list(names))
+            return columns if columns.schema.equals(schema) else columns.cast(schema, safe=False)
         text = self._reader.read(self.names[piece.file], *piece.where)
         kinds = {name: self._types[name] for name in names}
         return self._parsers[piece.file].parse(text, piece.where[0], names, kinds)
@@ -192,16 +192,16 @@ def _header(name: str, line: bytes, dialect: Dialect) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _unify_types(known: DataType | None, found: DataType) -> Any:
+def _unify_types(known: DataType | None, new: DataType) -> Any:
     """Return a type for the values of two blocks of a column; text if no other type holds both."""
     pa = pyarrow_package()
-    if known is None or pa.types.is_null(known) or known == found:
-        return found
-    if pa.types.is_null(found):
+    if known is None or pa.types.is_null(known) or known == new:
+        return new
+    if pa.types.is_null(new):
         return known
     for wider in ((pa.int64(), pa.float64()), (pa.date32(), pa.timestamp("s"), pa.timestamp("ns"))):
-        if known in wider and found in wider:
-            return max(known, found, key=wider.index)
+        if known in wider and new in wider:
+            return max(known, new, key=wider.index)
     return pa.string()
 
 

@@ -138,8 +138,8 @@ class Dialect:
             return opened, closed if len(closed) == len(opened) else np.append(closed, len(text))
         # From a quote that no character of a cell comes before, up to one that is not doubled, or to the end.
         quoted = rb'(?<![^\r\n%s])"[^"]*+(?:""[^"]*+)*+("|\Z)' % re.escape(self.sep.encode())
-        found = np.array([(cell.start(), cell.start(1)) for cell in re.finditer(quoted, text)], np.intp)
-        return found.reshape(-1, 2)[:, 0], found.reshape(-1, 2)[:, 1]
+        places = np.array([(cell.start(), cell.start(1)) for cell in re.finditer(quoted, text)], np.intp)
+        return places.reshape(-1, 2)[:, 0], places.reshape(-1, 2)[:, 1]
 
     def read_options(self, text: bytes, names: Sequence[str] | None = None) -> Any:
         """Return Arrow's options to read a text as one block, whose UTF-8 takes up to three times the bytes.
@@ -193,9 +193,9 @@ def _cell_around(text: bytes, place: int, sep: str) -> bytes:
 
 def among(characters: str) -> Array:
     """Return for each byte whether it is one of these characters."""
-    found = np.zeros(256, bool)
-    found[[*map(ord, characters)]] = True
-    return found
+    mask = np.zeros(256, bool)
+    mask[[*map(ord, characters)]] = True
+    return mask
 
 
 def _line_breaks(codes: Array) -> Array:
@@ -227,12 +227,12 @@ def detect(path: str, sep: str | None, encoding: str | None) -> Dialect:
             f"example by Path(new).write_text(Path(old).read_text({wide!r}), 'utf-8')."
         )
     skip = len(codecs.BOM_UTF8) if sample.startswith(codecs.BOM_UTF8) else 0
-    found = encoding or UTF8
+    codec = encoding or UTF8
     if sep is None:
         whole = len(sample) < SNIFFED_BYTES
         tabs = Path(path).name.lower().removesuffix(".gz").endswith(".tsv")
-        sep = "\t" if tabs else _separator(path, sample[skip:].decode(found, "replace"), whole=whole)
-    return Dialect(sep, found, skip)
+        sep = "\t" if tabs else _separator(path, sample[skip:].decode(codec, "replace"), whole=whole)
+    return Dialect(sep, codec, skip)
 
 
 def checked_separator(sep: str | None) -> str | None:
@@ -243,12 +243,12 @@ def checked_separator(sep: str | None) -> str | None:
     """
     if sep is None:
         return None
-    found = {"\\t": "\t"}.get(sep, sep) if isinstance(sep, str) else sep
-    if not isinstance(found, str) or len(found) != 1 or not found.isascii() or found in '"\r\n\0':
+    char = {"\\t": "\t"}.get(sep, sep) if isinstance(sep, str) else sep
+    if not isinstance(char, str) or len(char) != 1 or not char.isascii() or char in '"\r\n\0':
         raise InputError(
             f"sep={quoted(sep)} does not separate columns. Pass one ASCII character, such as ';' or '\\t'."
         )
-    return found
+    return char
 
 
 def checked_encoding(encoding: str | None) -> str | None:
@@ -261,9 +261,9 @@ def checked_encoding(encoding: str | None) -> str | None:
         return None
     known = ("utf-8", "latin-1", "cp1252", "iso8859-15", "cp1250", "cp1251", "gbk", "shift_jis", "big5")
     try:
-        found = codecs.lookup(encoding).name
+        name = codecs.lookup(encoding).name
         ascii_only = "".join(map(chr, range(128)))
-        plain = ascii_only.encode(found) == ascii_only.encode("ascii") and not found.startswith("iso2022")
+        plain = ascii_only.encode(name) == ascii_only.encode("ascii") and not name.startswith("iso2022")
     except (LookupError, TypeError, ValueError):
         raise InputError(
             f"encoding={quoted(encoding)} is unknown.{did_you_mean(encoding, known)} Pass a name that Python "
@@ -273,7 +273,7 @@ def checked_encoding(encoding: str | None) -> str | None:
         raise InputError(
             f"encoding={encoding!r} does not store ASCII characters as single bytes. Store the file as UTF-8."
         )
-    return UTF8 if found in ("utf-8-sig", "ascii") else found
+    return UTF8 if name in ("utf-8-sig", "ascii") else name
 
 
 def _separator(path: str, sample: str, *, whole: bool) -> str:
@@ -281,9 +281,9 @@ def _separator(path: str, sample: str, *, whole: bool) -> str:
     counts = {sep: _columns(sample, sep, whole=whole) for sep in SEPARATORS}
     even = {sep: n[0] for sep, n in counts.items() if n and n[0] > 1 and len(set(n)) == 1}
     if len(even) > 1:
-        found = " or ".join(f"{SEPARATORS[sep]} ({n} columns)" for sep, n in even.items())
+        seps = " or ".join(f"{SEPARATORS[sep]} ({n} columns)" for sep, n in even.items())
         raise InputError(
-            f"The columns of {path} may be separated by {found}. Say which (sep=, on the command line --sep)."
+            f"The columns of {path} may be separated by {seps}. Say which (sep=, on the command line --sep)."
         )
     if even:
         return next(iter(even))

@@ -56,16 +56,16 @@ class CSVParser:
         )
         read = self.dialect.read_options(text, self.header)
         try:
-            found = csv.read_csv(pyarrow_package().py_buffer(text), read, parse, convert)
+            table = csv.read_csv(pyarrow_package().py_buffer(text), read, parse, convert)
         except ValueError:
             if not wrong:
                 self.dialect.check_encoding(text, offset)
                 raise
             raise self._ragged(wrong[0]) from None
-        if any(pyarrow_package().types.is_binary(kind) for kind in found.schema.types):
+        if any(pyarrow_package().types.is_binary(kind) for kind in table.schema.types):
             self.dialect.check_encoding(text, offset)
         # An empty cell of a text column is a missing value, not a class named "".
-        return without_texts(found, ())
+        return without_texts(table, ())
 
     def infer(
         self, block: tuple[int, bytes], names: Sequence[str], kinds: dict[str, Any], numeric: Collection[str]
@@ -80,24 +80,24 @@ class CSVParser:
         if not text.strip(b"\r\n"):
             return where, None
         self.dialect.check_quotes(text)
-        found = self.parse(text, offset, names, kinds)
+        table = self.parse(text, offset, names, kinds)
         types = pyarrow_package().types
         suspects = [
             field.name
-            for field in found.schema
+            for field in table.schema
             if field.name not in numeric and (types.is_integer(field.type) or types.is_floating(field.type))
         ]
         if not self._may_hold_codes(text):
-            suspects = [name for name in suspects if _large(found.column(name))]
+            suspects = [name for name in suspects if _large(table.column(name))]
         if not suspects:
-            return where, found
+            return where, table
         as_text = self.parse(text, offset, suspects, dict.fromkeys(suspects, pyarrow_package().string()))
         compute = pyarrow_package().compute
         for name in suspects:
             zeros = compute.any(compute.match_substring_regex(as_text.column(name), _CODE)).as_py()
-            if zeros or (_large(found.column(name)) and self._long_codes(as_text.column(name).to_pylist())):
-                found = found.set_column(found.schema.get_field_index(name), name, as_text.column(name))
-        return where, found
+            if zeros or (_large(table.column(name)) and self._long_codes(as_text.column(name).to_pylist())):
+                table = table.set_column(table.schema.get_field_index(name), name, as_text.column(name))
+        return where, table
 
     def _long_codes(self, cells: Sequence[str | None]) -> bool:
         """Return whether cells are whole numbers, some of which float64 would round."""

@@ -133,9 +133,9 @@ def text_names(labels: Iterable[Any]) -> tuple[str, ...] | None:
             f"X names some columns by text, and one by {other!r} of type {type(other).__name__}. Make all "
             "names text, such as X.columns.astype(str), or none."
         )
-    found = tuple(map(str, names))
-    refuse_twice("X", found)
-    return found or None
+    columns = tuple(map(str, names))
+    refuse_twice("X", columns)
+    return columns or None
 
 
 def _schema(frame: Any, kind: str | None) -> Any:
@@ -145,7 +145,7 @@ def _schema(frame: Any, kind: str | None) -> Any:
     if kind == "polars":
         return frame.slice(0, 0).to_arrow().schema
     try:
-        found = pa.Schema.from_pandas(frame, preserve_index=False)
+        schema = pa.Schema.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InputError(
             f"The pandas frame has a column of mixed values: {shortened(str(error).splitlines()[0])}. Give "
@@ -158,5 +158,5 @@ def _schema(frame: Any, kind: str | None) -> Any:
             "numbers, booleans or text, or drop it."
         ) from None
     # Arrow's own names of labels that are no text differ from ours.
-    fields = [field.with_name(str(label)) for field, label in zip(found, frame.columns, strict=True)]
+    fields = [field.with_name(str(label)) for field, label in zip(schema, frame.columns, strict=True)]
     return pa.schema(fields)

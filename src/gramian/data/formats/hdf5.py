@@ -26,13 +26,13 @@ class HDF5Storage(ArrayStorage):
                 "HDF5 files need the package h5py, which is not installed. Run: pip install 'gramian[files]'"
             ) from error
         with h5py.File(self.names[number], "r") as file:
-            X, y = self.found(self.names[number], file, h5py.Dataset, lambda: _datasets(file, h5py))
+            X, y = self.pick(self.names[number], file, h5py.Dataset, lambda: _datasets(file, h5py))
             if y is not None and h5py.check_string_dtype(y.dtype) is not None:
                 y = y.asstr()
             yield X, y
 
 
 def _datasets(file: Any, h5py: Any) -> list[str]:
-    found: list[str] = []
-    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
-    return found
+    names: list[str] = []
+    file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    return names

@@ -49,10 +49,10 @@ class NpyStorage(ArrayStorage):
 
 
 def _map_file(path: Path | str) -> Array:
-    found = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not isinstance(found, np.ndarray):
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not isinstance(array, np.ndarray):
         raise InputError(f"{path} is not a .npy array. Write it with numpy.save.")
-    return found
+    return array
 
 
 class NpzStorage(ArrayStorage):

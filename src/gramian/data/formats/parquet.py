@@ -56,13 +56,13 @@ class ParquetStorage(ColumnarStorage):
         if place is None or place.group != wanted or place.row > start:
             open_file = place.file if place is not None and place.group[0] == piece.file else None
             place = _Place(wanted, open_file or _open_file(self.names[piece.file]))
-        found = place.forward(start, piece.n_rows)
+        table = place.forward(start, piece.n_rows)
         self._places[lane] = place
-        for j, name in enumerate(found.column_names):
-            stored, kind = found.schema.field(name).type, self._kinds[name]
+        for j, name in enumerate(table.column_names):
+            stored, kind = table.schema.field(name).type, self._kinds[name]
             if stored != kind and common_type(stored, kind) == kind:  # another file has the wider type
-                found = found.set_column(j, name, exact_cast(found.column(name), name, kind))
-        return usual_table(found)
+                table = table.set_column(j, name, exact_cast(table.column(name), name, kind))
+        return usual_table(table)
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
@@ -107,13 +107,13 @@ def _open_file(name: str) -> Any:
 
 def _buffer_bytes(metadata: FileMetaData, names: Sequence[str]) -> int:
     """Return the bytes of buffers, dictionaries and pages of these columns while a row group is read."""
-    found = 0
+    most = 0
     for k in range(metadata.num_row_groups):
         group = metadata.row_group(k)
         columns = [group.column(j) for j in range(group.num_columns)]
         stored = [c.total_uncompressed_size for c in columns if c.path_in_schema.split(".")[0] in names]
-        found = max(found, sum(BUFFER + 3 * min(size, PAGE) for size in stored))
-    return found
+        most = max(most, sum(BUFFER + 3 * min(size, PAGE) for size in stored))
+    return most
 
 
 def _widen_schema(schema: Schema, other: Schema, names: Sequence[str]) -> Any:

@@ -61,9 +61,9 @@ class Records:
     @classmethod
     def of(cls, names: Sequence[str], cells: Array) -> Records:
         """Return named columns (n, columns) as records."""
-        found = cls(())
-        found.names, found.cells = tuple(names), cells
-        return found
+        records = cls(())
+        records.names, records.cells = tuple(names), cells
+        return records
 
     @classmethod
     def of_fields(cls, rows: Array) -> Records:

@@ -52,14 +52,14 @@ class SvmlightStorage(Storage):
                         least, most = min(least, int(X.indices.min())), max(most, int(X.indices.max()))
                     first += len(y)
         self.zero_based = choice.zero_based if choice.zero_based is not None else least == 0
-        found = most + 1 if self.zero_based else most
-        self.n_features = choice.n_features if choice.n_features is not None else found
-        if found > self.n_features:
+        width = most + 1 if self.zero_based else most
+        self.n_features = choice.n_features if choice.n_features is not None else width
+        if width > self.n_features:
             raise InputError(
-                f"{self.names[0]} has {found} features, but {self.n_features} were expected. Pass rows of "
+                f"{self.names[0]} has {width} features, but {self.n_features} were expected. Pass rows of "
                 "that width."
             )
-        if not found:
+        if not width:
             raise InputError(f"{self.names[0]} has no features. Pass at least one feature.")
         if not self.zero_based and not least:
             raise InputError(f"{self.names[0]} has a feature 0, but features were expected to count from 1.")

@@ -29,7 +29,7 @@ class ZarrStorage(ArrayStorage):
             {file: StoredFile.at(file) for file in sorted(path.rglob("*")) if file.is_file()}
             for path in paths
         ]
-        files = [file for found in self._found for file in found.values()]
+        files = [file for stamps in self._found for file in stamps.values()]
         super().__init__(paths, choice)
         self.files = files
 
@@ -51,7 +51,7 @@ class ZarrStorage(ArrayStorage):
                 )
             yield root, None
             return
-        X, y = self.found(self.names[number], root, zarr.Array, lambda: [name for name, _ in root.arrays()])
+        X, y = self.pick(self.names[number], root, zarr.Array, lambda: [name for name, _ in root.arrays()])
         yield X, y
 
     def check(self, piece: Piece) -> None:
@@ -60,8 +60,8 @@ class ZarrStorage(ArrayStorage):
         for file, seen in known.items():
             if file.name in DESCRIPTIONS:
                 seen.check()
-        with self.arrays(piece.file) as found:
-            for array in found:
+        with self.arrays(piece.file) as arrays:
+            for array in arrays:
                 for file in () if array is None else _files(Path(self.names[piece.file]), array, piece):
                     if file in known:
                         known[file].check()

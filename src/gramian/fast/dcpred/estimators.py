@@ -20,7 +20,7 @@ from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.fitting import all_or_nothing, shown_phases
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.mixins import Classifier, Regressor
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.fast.dcpred.model import LEARNED, DCPredModel
 from gramian.fast.dcpred.training import DCPredParameters, fit_dcpred
 
@@ -165,7 +165,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
             self.classes_ = targets.classes
             return self
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         return DCPredModel.of(self).facts(C=self.C)
 
     def decision_function(self, X: RowsLike) -> Float64Array:
@@ -251,7 +251,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
             self._flat = rows.targets.flat
             return self
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> FitFacts:
         return DCPredModel.of(self).facts(alpha=self.alpha)
 
     def predict(self, X: RowsLike) -> Float64Array:

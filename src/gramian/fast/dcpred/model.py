@@ -22,7 +22,7 @@ from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, finite_blocks, in_blocks, quietly
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.input import Input
-from gramian.estimator.summaries import Evidence
+from gramian.estimator.summaries import FitFacts
 from gramian.fast.dcpred.center_tree import router_bytes
 from gramian.fast.dcpred.leaves import BatchedLeaves, Leaf, LeafReport, batch_leaves, bounded_values
 from gramian.kernels import Kernel
@@ -162,10 +162,10 @@ class DCPredModel:
         missed = sum(not leaf.converged for leaf in self.leaves)
         return f"{missed} of {len(self.leaves)} local models missed their tolerance" if missed else ""
 
-    def facts(self, **penalty: float) -> Evidence:
-        """Return what a model states; ``penalty`` as for Evidence."""
+    def facts(self, **penalty: float) -> FitFacts:
+        """Return what a model states; ``penalty`` as for FitFacts."""
         leaves, missed = self.leaves, self.missed()
-        return Evidence(
+        return FitFacts(
             n_rows=sum(leaf.n_rows for leaf in leaves),
             kernel=self.kernel,
             penalty=penalty,

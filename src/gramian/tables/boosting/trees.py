@@ -230,7 +230,7 @@ class _Chunk:
     @classmethod
     def of(cls, trees: Trees, places: list[tuple[int, int]], outputs: IntArray) -> Self:
         values = np.zeros((len(places), MOST_LEAVES))
-        found: dict[int, list[tuple[float, int, int]]] = {}
+        splits: dict[int, list[tuple[float, int, int]]] = {}
         coded: dict[int, Masks] = {}
         for tree, (first, last) in enumerate(places):
             leaf = 0
@@ -244,12 +244,12 @@ class _Chunk:
                 right = leaf + int(trees.rights[node] - node) // 2
                 left = 0xFFFFFFFF ^ ((1 << right) - (1 << leaf))
                 if trees.sets[node] < 0:
-                    found.setdefault(column, []).append((number, tree, left))
+                    splits.setdefault(column, []).append((number, tree, left))
                 else:
                     masks = coded.setdefault(column, np.full((CODES, len(places)), 0xFFFFFFFF, np.uint32))
                     masks[~_bits(trees.lefts[trees.sets[node]]), tree] &= np.uint32(left)
         tables = []
-        for column, compared in sorted(found.items()):
+        for column, compared in sorted(splits.items()):
             compared.sort()
             masks = np.full((len(compared) + 1, len(places)), 0xFFFFFFFF, np.uint32)
             for row, (_, tree, mask) in enumerate(compared, 1):
@@ -274,13 +274,13 @@ class _Chunk:
 
 def _preorder(nodes: Array) -> IntArray:
     """Return scikit-learn's nodes in order: a node, what lies to its left, what lies to its right."""
-    found, waiting = list[int](), [0]
+    order, waiting = list[int](), [0]
     while waiting:
         node = waiting.pop()
-        found.append(node)
+        order.append(node)
         if not nodes["is_leaf"][node]:
             waiting += [int(nodes["right"][node]), int(nodes["left"][node])]
-    return np.array(found, np.intp)
+    return np.array(order, np.intp)
 
 
 def _columns_of(model: BaseEstimator) -> tuple[IntArray, list[IntArray]]:

@@ -68,7 +68,7 @@ class HeldOutModel:
         means = np.asarray(means if parts else trees)
         answers = [self.answer(mean, None if trees is None else trees[j]) for j, mean in enumerate(means)]
         before, after = answers[0], iter(answers[1:])
-        found = []
+        gains = []
         for some in changes:
             own = [next(after) for _ in some]
 
@@ -76,8 +76,8 @@ class HeldOutModel:
                 losses = [self.loss(each[places], numbers[places]) for each in (before, *own)]
                 return float(np.mean(losses[1:]) - losses[0])
 
-            found.append(Gain.of(len(numbers), rise))
-        return found
+            gains.append(Gain.of(len(numbers), rise))
+        return gains
 
 
 def permutation_importances(
@@ -86,8 +86,8 @@ def permutation_importances(
     metric_shares: Float64Array,
     rng: np.random.Generator,
     limit: float | None = None,
-    until: float = math.inf,
-    asked: int = ASKED,
+    deadline: float = math.inf,
+    n_predictions: int = ASKED,
 ) -> Importances:
     r"""Return each column's share in the rise of the held-out loss if its values are permuted.
 
@@ -98,8 +98,8 @@ def permutation_importances(
     At most 2,000 of the rows are used, if there are many columns at first fewer, and then all of them for the
     columns whose importances are least certain. Beyond 100 columns only those of the
     largest ``metric_shares`` are permuted one by one; the others are permuted together, and share what that
-    gives by ``metric_shares``. ``asked`` is about how many changed rows the models are asked about; ``limit``
-    the time limit of the fit and ``until`` its end, on the clock of ``time.perf_counter``: as many rows are
+    gives by ``metric_shares``. ``n_predictions`` is about how many changed rows are predicted; ``limit``
+    the time limit of the fit and ``deadline`` its end, by ``time.perf_counter``: as many rows are
     permuted as there is time for, at least a twentieth of the limit, and if that is too few, the shares are
     ``metric_shares``. Source: Breiman 2001; Fisher, Rudin and Dominici 2019.
     """
@@ -117,20 +117,20 @@ def permutation_importances(
         began, some = time.perf_counter(), rows[:TRIAL_ROWS]
         model.gains(some, [_changes(changed[0], len(some), 1, rng)])
         now = time.perf_counter()
-        left = max(until - now, TIME_SHARE * limit) / max(now - began, 1e-9)
-        asked = int(min(asked, 2 * len(some) * left))
-        if asked < min(len(rows), FEWEST_ROWS) * (1 + len(groups)):
+        left = max(deadline - now, TIME_SHARE * limit) / max(now - began, 1e-9)
+        n_predictions = int(min(n_predictions, 2 * len(some) * left))
+        if n_predictions < min(len(rows), FEWEST_ROWS) * (1 + len(groups)):
             return Importances(metric_shares, reason="time_limit left too little time to permute columns")
-    count = min(len(rows), max(FEWEST_ROWS, asked // (2 * len(groups))))
+    count = min(len(rows), max(FEWEST_ROWS, n_predictions // (2 * len(groups))))
     first = rows if count == len(rows) else np.sort(rng.choice(rows, count, replace=False))
-    repeats = int(np.clip(asked // (2 * len(groups) * count), 1, MOST_REPEATS))
+    repeats = int(np.clip(n_predictions // (2 * len(groups) * count), 1, MOST_REPEATS))
     # Where few rows are permuted at first, some columns get a second look, at all rows.
-    n_again = asked // (2 * len(rows)) if count < len(rows) else 0
+    n_again = n_predictions // (2 * len(rows)) if count < len(rows) else 0
     gains = model.gains(first, [_changes(own, count, repeats, rng) for own in changed])
     again = sorted(range(len(groups)), key=lambda j: -gains[j].error)[:n_again]
     if again:
-        found = model.gains(rows, [_changes(changed[j], len(rows), 1, rng) for j in again])
-        for j, gain in zip(again, found, strict=True):
+        finer = model.gains(rows, [_changes(changed[j], len(rows), 1, rng) for j in again])
+        for j, gain in zip(again, finer, strict=True):
             gains[j] = gain
     shares, errors = np.zeros(len(metric_shares)), np.zeros(len(metric_shares))
     for group, gain in zip(groups, gains, strict=True):
@@ -145,10 +145,10 @@ def permutation_importances(
 
 def column_places(columns: TableColumns) -> list[IntArray]:
     """Return the places of each column's encoded numbers, none of an unused column."""
-    found: dict[str, list[int]] = {column.name: [] for column in columns.columns}
+    places: dict[str, list[int]] = {column.name: [] for column in columns.columns}
     for feature in columns.features:
-        found[feature.column] += range(columns.width)[feature.places]
-    return [np.array(found[column.name], np.intp) for column in columns.columns]
+        places[feature.column] += range(columns.width)[feature.places]
+    return [np.array(places[column.name], np.intp) for column in columns.columns]
 
 
 def column_shares(columns: TableColumns, sensitivities: Iterable[float] | Array) -> Float64Array:
@@ -160,9 +160,9 @@ def column_shares(columns: TableColumns, sensitivities: Iterable[float] | Array)
 
 def _changes(places: IntArray, count: int, repeats: int, rng: np.random.Generator) -> list[Change]:
     """Return changes by which each row takes the places of another: one cycle in random order."""
-    found = []
+    changes = []
     for _ in range(repeats):
         shuffled, order = rng.permutation(count), np.empty(count, np.intp)
         order[shuffled] = np.roll(shuffled, 1)
-        found.append(Change(places, order))
-    return found
+        changes.append(Change(places, order))
+    return changes

@@ -56,7 +56,9 @@ class ExactUnseen:
     offsets: Float64Array
     engine: Engine
 
-    def beside(self, points: IntArray, coefficients: Float64Array, offsets: Float64Array) -> ExactUnseen:
+    def with_outputs(
+        self, points: IntArray, coefficients: Float64Array, offsets: Float64Array
+    ) -> ExactUnseen:
         """Return models whose further outputs have these coefficients (points, folds, outputs).
 
         ``points`` are those of these models and perhaps others, ascending.
@@ -76,7 +78,7 @@ class ExactUnseen:
         outputs = self.coefficients.shape[2]
         flat = np.asarray(self.coefficients.reshape(len(self.points), -1), np.float32)
         distances = self._distances(np.asarray(rows, np.float64), changes)
-        found = np.zeros((1 + len(changes), len(rows), outputs))
+        values = np.zeros((1 + len(changes), len(rows), outputs))
         for tile in row_slices(len(flat), max(1, TILE_NUMBERS // len(rows))):
             whole = distances[0](tile)
 
@@ -85,10 +87,10 @@ class ExactUnseen:
                 near = np.maximum(near, 0.0)
                 with np.errstate(over="ignore"):
                     self.kernel.of_distances(near, near)
-                found[j] += (near @ flat[tile]).reshape(len(rows), -1, outputs)[every, fold]
+                values[j] += (near @ flat[tile]).reshape(len(rows), -1, outputs)[every, fold]
 
-            self.engine.run(add, range(len(found)))
-        return found + self.offsets[fold]
+            self.engine.run(add, range(len(values)))
+        return values + self.offsets[fold]
 
     def _distances(self, rows: Float64Array, changes: Sequence[Change]) -> list[Callable[[slice], Array]]:
         """Return functions from a slice of the points to numbers (m, points), in float32.
@@ -117,15 +119,15 @@ class FoldsUnseen:
 
     def changed(self, rows: Array, numbers: IntArray, changes: Sequence[Change]) -> Float64Array:
         """Return the values of rows as they are and after each change, (1 + changes, m, outputs)."""
-        fold, found = fold_of(self.folds, numbers), list[Float64Array]()
+        fold, parts = fold_of(self.folds, numbers), list[Float64Array]()
         for part in row_slices(1 + len(changes), max(1, ROW_NUMBERS // rows.size)):
             wanted = [rows if j == 0 else changes[j - 1].of(rows) for j in range(part.start, part.stop)]
             some, folds = np.concatenate(wanted), np.tile(fold, len(wanted))
             places = [np.flatnonzero(folds == j) for j in range(len(self.models))]
             values = [model(some[own]) for model, own in zip(self.models, places, strict=True)]
             order = np.argsort(np.concatenate(places), kind="stable")
-            found.append(np.concatenate(values)[order].reshape(len(wanted), len(rows), -1))
-        return np.concatenate(found)
+            parts.append(np.concatenate(values)[order].reshape(len(wanted), len(rows), -1))
+        return np.concatenate(parts)
 
 
 #: Models of a table's rows, each of which has not seen some of them.

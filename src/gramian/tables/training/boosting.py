@@ -76,7 +76,7 @@ def with_boosting(
     factory: ModelFactory,
     groups: tuple[tuple[int, ...], ...],
     held: IntArray,
-    until: float,
+    deadline: float,
     rng: np.random.Generator,
 ) -> BoostedFit | None:
     """Return boosting of all rows, with the values of rows by boosting without their fifth.
@@ -87,10 +87,10 @@ def with_boosting(
     clearly lower loss on the first rows that are left out, with pairs of levels if these lower it clearly
     too; the number of rounds is the one of least loss on all of them. Unless the effort leaves every row out
     once, only ``held`` judges, and nothing but the number of rounds. None if there is too little time until
-    ``until``, on the clock of ``time.perf_counter``.
+    ``deadline``, on the clock of ``time.perf_counter``.
     """
     began, counted, resources = time.perf_counter(), factory.rows.counted, factory.resources
-    if began >= until:
+    if began >= deadline:
         return None
     rows = LabelledRows(factory.rows.source, np.asarray(factory.rows.targets.values), factory.rows.weights)
     seed = int(rng.integers(2**31))
@@ -110,11 +110,13 @@ def with_boosting(
         setting, rounds = SETTINGS[0], max(STEP, MOST_TREES // max(1, task.n_classes))
         rounds = min(MOST if every and len(folds) == 1 else MOST // 2, rounds)
         rate = RATE * min(2.0, max(1.0, FEW / rounds))
-        least = (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if until < np.inf else 0.0
-        if least > TIME_SHARE * (until - began):
+        least = (
+            (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if deadline < np.inf else 0.0
+        )
+        if least > TIME_SHARE * (deadline - began):
             return None
         tries = (len(folds) + 3 + len(SETTINGS)) * least / (len(folds) + 1)
-        if every and tries <= TIME_SHARE * (until - began):
+        if every and tries <= TIME_SHARE * (deadline - began):
             weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
             most_tried = max(1, int(rounds * rate / TRIED_RATE))
 
@@ -132,12 +134,12 @@ def with_boosting(
 
         def late(done: int, rounds: int) -> bool:
             expected = (time.perf_counter() - grows) / done * (len(folds) + 1) * rounds
-            return grows + expected > began + TIME_SHARE * (until - began)
+            return grows + expected > began + TIME_SHARE * (deadline - began)
 
-        found = _grow_rounds(learners, folds, rounds, late)
-        if found is None:
+        curve = _grow_rounds(learners, folds, rounds, late)
+        if curve is None:
             return None
-        best = int(found.argmin()) + 1
+        best = int(curve.argmin()) + 1
         values: Float64Array | None = None
         models = [each.boosted(best) for each in learners]
         for model, fold in zip(models, folds, strict=True):
@@ -157,14 +159,14 @@ def bin_edges(rows: Array) -> dict[int, Float64Array]:
     scikit-learn would look for them in every fold and every time that trees are added, which with weights
     takes three times as long as the trees do.
     """
-    found = {}
+    edges = {}
     for column in range(rows.shape[1]):
         values = np.asarray(rows[:, column], np.float64)
         if len(np.unique(values)) > BINS:
-            found[column] = np.unique(
+            edges[column] = np.unique(
                 np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1], method="midpoint")
             )
-    return found
+    return edges
 
 
 def _grow_rounds(
@@ -237,10 +239,10 @@ class _Task:
 
     def take(self, numbers: IntArray) -> Array:
         """Return encoded and scaled rows by their numbers, columns of many values as their bins' numbers."""
-        found = np.array(self.rows.source.take(numbers), np.float64)
+        rows = np.array(self.rows.source.take(numbers), np.float64)
         for column, edges in self.edges.items():
-            found[:, column] = np.searchsorted(edges, found[:, column])
-        return found
+            rows[:, column] = np.searchsorted(edges, rows[:, column])
+        return rows
 
     @property
     def joined_edges(self) -> dict[int, Float64Array]:
@@ -255,8 +257,8 @@ class _Task:
         weights = None if self.rows.weights is None else np.asarray(self.rows.weights[numbers], np.float64)
         features = [Feature("", CATEGORY, "", slice(each[0], each[-1] + 1)) for each in self.groups]
         wanted = np.eye(self.n_classes)[targets] if self.n_classes else targets
-        found = level_means(features, self.take, numbers, wanted, weights)
-        means = np.array([value for each in found for value in each.values])
+        level_numbers = level_means(features, self.take, numbers, wanted, weights)
+        means = np.array([value for each in level_numbers for value in each.values])
         X, pairs = join_groups(self.take(numbers), self.groups, means), tuple[LevelPairs, ...]()
         if setting.pairs:
             codes, sizes = group_codes(self.take(numbers), self.groups), tuple(map(len, self.groups))

@@ -21,10 +21,10 @@ from gramian.tables.importance.permutation import HeldOutModel
 from gramian.tables.ridge_mean import RidgeMean, ridge_estimator
 from gramian.tables.training.boosting import BoostedFit, with_boosting
 from gramian.tables.training.gain import Gain, HeldLoss, look, mean_of
-from gramian.tables.training.member import Member, all_in_time, exact_model, stream_model
+from gramian.tables.training.member import Member, all_in_time, fit_exact, stream_model
 from gramian.tables.training.model_factory import ModelFactory
-from gramian.tables.training.rounds import learn_points, measure_pace
-from gramian.tables.training.time import Pace
+from gramian.tables.training.rounds import learn_points, time_small_fit
+from gramian.tables.training.time import TimeEstimate
 
 #: Fraction of the rows held out for validation, and the largest number of them. Chosen by hand.
 HELD_PART, MOST_HELD = 0.2, 4_000
@@ -118,15 +118,15 @@ class LastFit:
         weights = None if weights is None else weights[self.held]
         values = self.values.reshape(len(self.held), targets.shape[1])
         models = [each.model for each in self.members]
-        found, others = Calibration.of_labels(values, codes, weights), None
+        calibration, others = Calibration.of_labels(values, codes, weights), None
         parts = [each.logistic for each in self.members if each.logistic is not None]
         if len(parts) == len(models):
             logs = np.average([part.values for part in parts], axis=0, weights=self.weights)
             joint = Calibration.of_labels(values, codes, weights, logs)
-            alone = found.log_loss(values, codes, weights)
+            alone = calibration.log_loss(values, codes, weights)
             if joint.log_loss(values, codes, weights, logs) < (1.0 - LEAST_GAIN) * alone:
-                found, others = joint, logs
-                models = [part.beside(model) for part, model in zip(parts, models, strict=True)]
+                calibration, others = joint, logs
+                models = [part.with_ridge(model) for part, model in zip(parts, models, strict=True)]
         boosted, trees, contributions = None, None, None
         if self.boosting is not None:
             trees = self.boosting[1][self.held]
@@ -134,7 +134,7 @@ class LastFit:
             each = [
                 -logs[np.arange(len(codes)), codes]
                 for logs in (
-                    found.log_probabilities(values, others),
+                    calibration.log_probabilities(values, others),
                     log_probabilities(trees),
                     joint.log_probabilities(values, others, trees),
                 )
@@ -144,12 +144,12 @@ class LastFit:
             helps = gain.beyond_fit(weights, len(codes))
             contributions = Contributions(kernel, boosting, both, gain.error, helps, self.looks)
             if helps:
-                found = Calibration(0.0, boosting=1.0) if contributions.boosting_alone else joint
+                calibration = Calibration(0.0, boosting=1.0) if contributions.boosting_alone else joint
                 boosted = self.boosting[0]
         trees = None if boosted is None else trees
-        chances = np.exp(found.log_probabilities(values, others, trees))
+        chances = np.exp(calibration.log_probabilities(values, others, trees))
         made = [ridge_estimator(each.setup, own) for each, own in zip(self.members, models, strict=True)]
-        mean = RidgeMean.of(made, self.weights, targets.classes, found, boosted)
+        mean = RidgeMean.of(made, self.weights, targets.classes, calibration, boosted)
         return mean, replace(self, contributions=contributions), chances
 
 
@@ -161,7 +161,7 @@ def last_fit(
     learn: bool,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
-    until: float,
+    deadline: float,
 ) -> LastFit:
     """Refine metrics on more rows, fit to most rows, choose penalties on the held-out rows, add these.
 
@@ -173,7 +173,7 @@ def last_fit(
     loss : error of the decision values of held-out rows.
     boost, learn : whether to try boosting, and to refine the metric in further rounds.
     switched : groups of columns whose values are switched in place of a derivative.
-    until : when it should end, on the clock of ``time.perf_counter``.
+    deadline : when it should end, on the clock of ``time.perf_counter``.
 
     The rounds fit small models (a root of 300, blocks of rank 100) to at most 10,000 rows, 20,000 in a
     classification. The sums over the first part of the rows serve every penalty, and the sums over the
@@ -181,20 +181,20 @@ def last_fit(
     Cholesky factor up to 2,500 rows, beyond that the tiles of K's lower half: 19,000 rows in 1 GB), the last
     models are exact; up to 2,500 rows the models of the rounds are exact too.
     """
-    given, pace = factories[0], Pace(until)
+    given, timing = factories[0], TimeEstimate(deadline)
     split = split_rows(given, rng)
     held, boosting = split.held_out, None
     tried = boost and len(held) > 0 and len(given.rows.counted) >= BOOSTED_ROWS
     if tried:
         given.phases("boosting")
         groups = tuple(each for each in switched if len(each) > 1)
-        boosting = with_boosting(given, groups, held, until, rng)
-    if pace.limited:
-        measure_pace(given, split.train, pace)
+        boosting = with_boosting(given, groups, held, deadline, rng)
+    if timing.limited:
+        time_small_fit(given, split.train, timing)
     looks = tuple[tuple[float, float, bool], ...]()
-    if learn and len(held) and not pace.over:
+    if learn and len(held) and not timing.over:
         given.phases("metric and bandwidth")
-        factories, small = learn_points(factories, split, loss, switched, rng, pace)
+        factories, small = learn_points(factories, split, loss, switched, rng, timing)
         if boosting is not None and len(small) == len(factories):
             others = boosting[1][held]
             if given.classifies:  # 2 P − 1, as ridge models have
@@ -203,9 +203,9 @@ def last_fit(
             helping = [each for each, (*_, helps) in zip(factories, looks, strict=True) if helps]
             approximate = replace(given.effort, exact=False, logistic=False)
             factories = helping or [replace(factories[0], effort=approximate)]
-    if not len(held) or pace.over or not all_in_time(factories, split.train, pace):
+    if not len(held) or timing.over or not all_in_time(factories, split.train, timing):
         factories = factories[:1]
-    fit = _average(train_members(factories, split, loss, pace), held, loss)
+    fit = _average(train_members(factories, split, loss, timing), held, loss)
     fit = replace(fit, source=given.rows.source, looks=looks, boosting=boosting)
     if boosting is not None:
         return fit if given.classifies else fit.mixed(loss)
@@ -225,7 +225,7 @@ def split_rows(factory: ModelFactory, rng: np.random.Generator) -> Split:
 
 
 def train_members(
-    factories: Sequence[ModelFactory], split: Split, loss: HeldLoss, pace: Pace
+    factories: Sequence[ModelFactory], split: Split, loss: HeldLoss, timing: TimeEstimate
 ) -> list[Member]:
     """Train one or two models of all rows, each exactly if memory and time allow it.
 
@@ -235,25 +235,25 @@ def train_members(
     """
     whole = factories[0].resources
 
-    def member(factory: ModelFactory, pace: Pace = pace) -> Member:
-        return exact_model(factory, split, loss, pace) or stream_model(factory, split, loss, pace)
+    def member(factory: ModelFactory, timing: TimeEstimate = timing) -> Member:
+        return fit_exact(factory, split, loss, timing) or stream_model(factory, split, loss, timing)
 
     halves = [each.part(2) for each in factories]
     if len(factories) > 1 and all(map(_as_large, halves, factories)):
         factories[0].phases("two models")
         members = whole.engine.map(member, halves)
     else:
-        members = [member(factories[0], pace.part(FIRST_TIME) if len(factories) > 1 else pace)]
+        members = [member(factories[0], timing.part(FIRST_TIME) if len(factories) > 1 else timing)]
         alone = members[0].model.plan.method == "exact"
         for factory in factories[1:]:
-            members.append(stream_model(factory, split, loss, pace) if alone else member(factory))
+            members.append(stream_model(factory, split, loss, timing) if alone else member(factory))
     return [replace(each, setup=each.setup.within(whole.memory_bytes)) for each in members]
 
 
 def _as_large(half: ModelFactory, factory: ModelFactory) -> bool:
     """Return whether half of the memory holds a model as large as all of it does."""
-    if factory.exact() is not None:
-        return half.exact() is not None
+    if factory.exact_factory() is not None:
+        return half.exact_factory() is not None
     return half.plan(factory.approximations[0], np.arange(half.rows.n), streamed=True) is not None
 
 

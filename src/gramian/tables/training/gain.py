@@ -123,13 +123,13 @@ def look(
 
 def _best_share(first: Float64Array, second: Float64Array, held: IntArray, loss: HeldLoss) -> float:
     """Return the share of the second values in the mean of both that has the least loss."""
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda share: loss((1.0 - share) * first + share * second, held),
         bounds=(0.0, 1.0),
         method="bounded",
         options={"xatol": FINE},
     )
-    return float(found.x)
+    return float(minimum.x)
 
 
 def _jackknife_error(n: int, statistic: Callable[[IntArray], float]) -> float:
@@ -158,19 +158,19 @@ def best_penalty(
     An error of at most ``enough`` ends the trials, and so does ``more()`` when it finds too little time.
     """
 
-    def penalties(found: Trials[float, Float64Array]) -> Iterator[list[float]]:
+    def penalties(trials: Trials[float, Float64Array]) -> Iterator[list[float]]:
         tried: list[float] = []
         todo = [factor * start for factor in FACTORS]
         while todo and (not tried or more()):
-            found.drain()  # drop the values of all trials but the best
+            trials.drain()  # drop the values of all trials but the best
             tried.append(todo.pop(0))
             yield tried[-1:]
-            best = None if found.best is None else found.best.candidate
+            best = None if trials.best is None else trials.best.candidate
             if best is None or todo or len(tried) >= len(FACTORS) + FURTHER:
                 continue
             if best in (min(tried), max(tried)):
                 todo = [best / 3.0 if best == min(tried) else best * 3.0]
 
-    found = search(held, penalties, judge, Limits(enough=enough))
-    best = found.best or found.made[-1]
+    trials = search(held, penalties, judge, Limits(enough=enough))
+    best = trials.best or trials.made[-1]
     return best.candidate, best.evidence

@@ -45,7 +45,7 @@ class LogisticPart:
     offset: Float64Array
     folds: tuple[Float64Array, Float64Array]
 
-    def beside(self, ridge: KernelModel) -> KernelModel:
+    def with_ridge(self, ridge: KernelModel) -> KernelModel:
         """Return a model that answers the ridge model's values and, in further columns, these log odds."""
         old = ridge.predictor
         assert isinstance(old, ExactPredictor)
@@ -100,7 +100,7 @@ def with_logistic(
     if not factory.classifies or not factory.effort.logistic or _work(signs, len(places)) > MOST_WORK:
         return held, values, None, unseen
     part = _part(kernel, 0.5 * (1.0 + signs), weights, places, QUARTER * alpha)
-    return held, values, part, None if unseen is None else unseen.beside(counted, *part.folds)
+    return held, values, part, None if unseen is None else unseen.with_outputs(counted, *part.folds)
 
 
 def _part(

@@ -23,7 +23,7 @@ from gramian.tables.importance.unseen import ExactUnseen, FoldsUnseen, Unseen
 from gramian.tables.training.gain import FACTORS, HeldLoss, best_penalty
 from gramian.tables.training.logistic import LogisticPart, with_logistic
 from gramian.tables.training.model_factory import EXACT_TOL, TOL_OF_ERROR, ModelFactory
-from gramian.tables.training.time import SUMS_SHARE, Pace, sizes_in_time, sum_in_time
+from gramian.tables.training.time import SUMS_SHARE, TimeEstimate, sizes_in_time, sum_in_time
 
 #: Smallest relative residual to which an exact model is ever solved. Chosen by hand.
 LEAST_TOL = 1e-6
@@ -63,33 +63,33 @@ class Member:
         return replace(self, held=held, values=self.values[places], logistic=part)
 
 
-def all_in_time(factories: Sequence[ModelFactory], rest: IntArray, pace: Pace) -> bool:
+def all_in_time(factories: Sequence[ModelFactory], rest: IntArray, timing: TimeEstimate) -> bool:
     """Return whether there is time for the largest model of each factory that memory holds."""
-    if not pace.limited or len(factories) == 1:
+    if not timing.limited or len(factories) == 1:
         return True
     expected = 0.0
     for factory in factories:
-        whole = factory.exact() if not expected else None
+        whole = factory.exact_factory() if not expected else None
         if whole is not None:
-            plan = whole.plan(whole.exactly(), np.arange(whole.rows.n))
+            plan = whole.plan(whole.exact_solver(), np.arange(whole.rows.n))
             times = len(FACTORS) + 1  # one fit for each penalty, and the last fit
         else:
             plans = (factory.plan(one, rest, streamed=True) for one in factory.approximations)
             plan, times = next((one for one in plans if one is not None), None), 1
-        expected += 0.0 if plan is None else times * pace.seconds(plan)
-    return expected <= SUMS_SHARE * pace.left
+        expected += 0.0 if plan is None else times * timing.seconds(plan)
+    return expected <= SUMS_SHARE * timing.left
 
 
 # ---- streamed ------------------------------------------------------------------------------------
 
 
-def stream_model(factory: ModelFactory, split: Split, loss: HeldLoss, pace: Pace) -> Member:
+def stream_model(factory: ModelFactory, split: Split, loss: HeldLoss, timing: TimeEstimate) -> Member:
     """Return the model of all rows: penalties are compared on held-out rows, which are then added.
 
     Under a time limit the ranks are smaller, and if that does not suffice, fewer rows are used.
     """
     held, rest = split.held_out, split.train
-    stream, used, smallest = _sum_first_part(factory, rest, pace)
+    stream, used, smallest = _sum_first_part(factory, rest, timing)
     alpha, values = factory.point.alpha, np.zeros((0, 1))
     longest, least, best = 0.0, np.inf, None
     if len(held):
@@ -98,19 +98,19 @@ def stream_model(factory: ModelFactory, split: Split, loss: HeldLoss, pace: Pace
             nonlocal longest, least, best
             began = time.perf_counter()
             tried = stream.with_penalty(alpha)
-            found = factory.values(tried, held)
-            longest, error = max(longest, time.perf_counter() - began), loss(found, held)
+            answers = factory.values(tried, held)
+            longest, error = max(longest, time.perf_counter() - began), loss(answers, held)
             if best is None or error < least:
 
                 def answer(some: Array) -> Float64Array:
                     return tried.values(ArraySource(some), factory.resources.engine)
 
                 least, best = error, FoldsUnseen((held,), (answer,))
-            return error, found
+            return error, answers
 
         def more() -> bool:
             # Besides one more penalty, the last solve and the sums of the held-out rows need time.
-            return not pace.limited or pace.left > (2.0 + LONGER) * longest
+            return not timing.limited or timing.left > (2.0 + LONGER) * longest
 
         alpha, values = best_penalty(judge, held, alpha, factory.enough, more)
         stream = factory.add(stream, held, alpha)
@@ -126,16 +126,18 @@ def stream_model(factory: ModelFactory, split: Split, loss: HeldLoss, pace: Pace
     return Member(model, stream.setup, held, values, factory.rounds, short=short, unseen=best)
 
 
-def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[RidgeStream, int, bool]:
+def _sum_first_part(
+    factory: ModelFactory, rest: IntArray, timing: TimeEstimate
+) -> tuple[RidgeStream, int, bool]:
     """Return a stream of the largest possible sizes, with the sums of the first part of the rows.
 
     Memory and time limit the sizes. Also return how many rows that part has, and whether the sizes are the
     smallest.
     """
-    if pace.limited:
-        quick, approximation, rows = sizes_in_time(factory, rest, pace)
+    if timing.limited:
+        quick, approximation, rows = sizes_in_time(factory, rest, timing)
         with suppress(BudgetError):  # something smaller may fit; else the error below says what is needed
-            stream, used = sum_in_time(quick, approximation, rows, pace)
+            stream, used = sum_in_time(quick, approximation, rows, timing)
             return stream, used, approximation.n_levels == 1 and len(factory.approximations) > 1
     for approximation in factory.approximations:
         setup = factory.setup(approximation)
@@ -148,21 +150,21 @@ def _sum_first_part(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[
     raise factory.too_small()
 
 
-def exact_model(factory: ModelFactory, split: Split, loss: HeldLoss, pace: Pace) -> Member | None:
+def fit_exact(factory: ModelFactory, split: Split, loss: HeldLoss, timing: TimeEstimate) -> Member | None:
     """Return the exact model of all rows, with a penalty chosen by exact models of a part of them.
 
     None if memory or time is too short for it.
     """
-    whole = factory.exact()
+    whole = factory.exact_factory()
     if whole is None:
         return None
     factory, held, rest = whole, split.held_out, split.train
     rows, every, direct = factory.rows, np.arange(factory.rows.n), factory.direct
     last = 0.0  # seconds that the last fit is expected to take
-    if pace.limited:
-        plan = factory.plan(factory.exactly(), every)
-        last = np.inf if plan is None else pace.seconds(plan)
-        if 2.0 * last > (max(pace.left, GRACE) if direct else pace.left):
+    if timing.limited:
+        plan = factory.plan(factory.exact_solver(), every)
+        last = np.inf if plan is None else timing.seconds(plan)
+        if 2.0 * last > (max(timing.left, GRACE) if direct else timing.left):
             return None
     alpha, values, tol = factory.point.alpha, np.zeros((0, 1)), EXACT_TOL
     longest, solved = 0.0, dict[float, Solved]()
@@ -174,34 +176,34 @@ def exact_model(factory: ModelFactory, split: Split, loss: HeldLoss, pace: Pace)
             if not direct and factory.resources.tile_dtype == "float32" and alpha < factory.least_float32:
                 return np.inf, np.zeros((0, 1))
             began = time.perf_counter()
-            if isinstance(trials, IterativeTrials) and pace.limited:
-                trials.until, trials.cut = began + TRIAL_SHARE * pace.left, False
-            found = trials.values(alpha)
+            if isinstance(trials, IterativeTrials) and timing.limited:
+                trials.deadline, trials.cut = began + TRIAL_SHARE * timing.left, False
+            answers = trials.values(alpha)
             if isinstance(trials, IterativeTrials) and not factory.classifies and not trials.cut:
                 # The solver's residual must be too small to affect the held-out error.
                 wanted = rows.targets.part(held)[slice(0, len(held))]
                 size = float(np.linalg.norm(wanted - wanted.mean(axis=0)))
-                error = float(np.linalg.norm(found - wanted)) / size if size > 0 else 1.0
+                error = float(np.linalg.norm(answers - wanted)) / size if size > 0 else 1.0
                 finer = max(LEAST_TOL, TOL_OF_ERROR * error)
                 if finer < trials.tol:
                     tol = trials.tol = finer
-                    found = trials.values(alpha)
+                    answers = trials.values(alpha)
             longest = max(longest, time.perf_counter() - began)
             if trials.solved is not None:
                 solved[alpha] = trials.solved
-            return (loss(found, held) if np.isfinite(found).all() else np.inf), found
+            return (loss(answers, held) if np.isfinite(answers).all() else np.inf), answers
 
         def more() -> bool:
-            if not pace.limited:
+            if not timing.limited:
                 return True
             reserve = last if direct else longest * LONGER * (len(every) / len(rest)) ** 2
-            return pace.left > LONGER * (longest + reserve)
+            return timing.left > LONGER * (longest + reserve)
 
         alpha, values = best_penalty(judge, held, alpha, factory.enough, more)
-        if isinstance(trials, IterativeTrials) and trials.cut and pace.limited:
+        if isinstance(trials, IterativeTrials) and trials.cut and timing.limited:
             return None  # the last fit has more rows and would take even longer
         del trials
-    method = factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None)
+    method = factory.exact_solver(tol, max(timing.left, GRACE) if timing.limited else None)
     setup = replace(factory.setup(method), alpha=alpha)
     model, unseen, point = factory.fit(setup, every), None, factory.point
     if alpha in solved:
@@ -216,9 +218,9 @@ def exact_model(factory: ModelFactory, split: Split, loss: HeldLoss, pace: Pace)
             offset[None],
             factory.resources.engine,
         )
-    if not len(held) or (pace.limited and pace.left < LOGISTIC_TIMES * longest):
+    if not len(held) or (timing.limited and timing.left < LOGISTIC_TIMES * longest):
         return Member(model, setup, held, values, factory.rounds, unseen=unseen)
-    folded = factory.effort.leaves_out_all(len(rows.counted)) and not pace.limited
+    folded = factory.effort.leaves_out_all(len(rows.counted)) and not timing.limited
     found = with_logistic(factory, model, alpha, held, values, unseen, folded=folded)
     held, values, logistic, unseen = found
     return Member(model, setup, held, values, factory.rounds, logistic, unseen)

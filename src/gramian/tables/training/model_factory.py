@@ -113,13 +113,13 @@ class ModelFactory:
             drawn = np.concatenate([drawn, rows[first[~np.isin(classes, labels[drawn])]]])
         return np.sort(drawn)
 
-    def under(self, **resources: Any) -> ModelFactory:
+    def with_resources(self, **resources: Any) -> ModelFactory:
         """Return this factory with other resources: ``memory_bytes``, ``engine`` or ``tile_dtype``."""
         return replace(self, resources=replace(self.resources, **resources))
 
     def part(self, count: int) -> ModelFactory:
         """Return this factory with its part of the memory, for one of ``count`` models side by side."""
-        return replace(self.under(memory_bytes=self.resources.memory_bytes // count), phases=silent)
+        return replace(self.with_resources(memory_bytes=self.resources.memory_bytes // count), phases=silent)
 
     def plan(self, approximation: Method, numbers: IntArray, *, streamed: bool = False) -> Plan | None:
         """Return the plan of a fit to these rows; ``streamed``: rows arrive in more than one part.
@@ -143,17 +143,17 @@ class ModelFactory:
         large, first = SIZES[not self.classifies :], SHRUNK_SIZES
         if not self.effort.compare:
             large, first = (), QUICK_SIZES
-        found = [of_sizes(sizes, n) for sizes in large]
+        options = [of_sizes(sizes, n) for sizes in large]
         names = ("root_rank", "rank", "n_blocks", "oversampling")
         builder: MultiResolutionBuilder | None = of_sizes(first, n).builder()
         while builder is not None and builder.n_levels > 1:
-            found.append(MultiResolution(**{name: getattr(builder, name) for name in names}))
+            options.append(MultiResolution(**{name: getattr(builder, name) for name in names}))
             builder = shrink(builder)
-        return [*found, of_sizes(LEAST_SIZES, n)]
+        return [*options, of_sizes(LEAST_SIZES, n)]
 
     def too_small(self) -> BudgetError:
         """Return the error of a budget that does not hold the smallest model, in the larger precision."""
-        setup = self.under(memory_bytes=1, tile_dtype="float64").setup(self.approximations[-1])
+        setup = self.with_resources(memory_bytes=1, tile_dtype="float64").setup(self.approximations[-1])
         n, budget = self.rows.n, format_bytes(self.resources.memory_bytes)
         try:
             plan_sums(setup, self.rows.source, self.rows.n_outputs, stream=True)
@@ -177,7 +177,7 @@ class ModelFactory:
         """Whether exact models of all rows are solved by a factor of K."""
         return self.rows.n <= EXACT_ROWS
 
-    def exact(self) -> ModelFactory | None:
+    def exact_factory(self) -> ModelFactory | None:
         """Return the factory of exact models of all rows; None if memory or effort does not allow them.
 
         Beyond ``EXACT_ROWS`` it fixes the precision of the tiles: float32, with the penalty raised to suit
@@ -185,14 +185,14 @@ class ModelFactory:
         """
         factory, n = self, self.rows.n
         if not self.direct:
-            factory, least = self.under(tile_dtype="float64"), self.least_float32
+            factory, least = self.with_resources(tile_dtype="float64"), self.least_float32
             if self.point.alpha >= least / MOST_RAISED:
-                factory = self.under(tile_dtype="float32")
+                factory = self.with_resources(tile_dtype="float32")
                 factory = replace(factory, point=replace(self.point, alpha=max(self.point.alpha, least)))
             kept = keeps_tiles(n, factory.resources.tile_dtype, factory.resources.memory_bytes)
             if not self.effort.exact or not kept:
                 return None
-        return None if factory.plan(factory.exactly(), np.arange(n)) is None else factory
+        return None if factory.plan(factory.exact_solver(), np.arange(n)) is None else factory
 
     @property
     def least_float32(self) -> float:
@@ -200,7 +200,7 @@ class ModelFactory:
         largest = 1.0 if self.rows.weights is None else float(self.rows.weights.max())
         return largest * float32_alpha(self.rows.n, 1.0, unit_roundoff(np.float32))
 
-    def exactly(self, tol: float = EXACT_TOL, time_limit: float | None = None) -> Exact:
+    def exact_solver(self, tol: float = EXACT_TOL, time_limit: float | None = None) -> Exact:
         """Return the solver of an exact model of all rows; ``time_limit`` in seconds ends its iterations."""
         return Exact(solver="cholesky") if self.direct else Exact(solver="cg", tol=tol, time_limit=time_limit)
 

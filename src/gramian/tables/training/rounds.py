@@ -22,7 +22,7 @@ from gramian.search import Split
 from gramian.tables.small_problem import Point
 from gramian.tables.training.gain import HeldLoss
 from gramian.tables.training.model_factory import Method, ModelFactory, of_sizes
-from gramian.tables.training.time import Pace
+from gramian.tables.training.time import TimeEstimate
 
 #: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
 #: one's; and the largest share of the remaining time that the rounds may take. Chosen by hand.
@@ -51,18 +51,18 @@ def learn_points(
     loss: HeldLoss,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
-    pace: Pace,
+    timing: TimeEstimate,
 ) -> tuple[list[ModelFactory], list[Float64Array]]:
     """Return factories with learned metrics and bandwidths, the best first: those whose error comes near it.
 
     Also return the values of the held-out rows by the best small model of each that had any.
     """
-    count, short = len(factories), pace.part(ROUNDS_TIME)
+    count, short = len(factories), timing.part(ROUNDS_TIME)
     seeds = rng.spawn(count)
 
     def learned(j: int) -> tuple[Point, tuple[Round, ...], Float64Array | None]:
         # Models this small are learned faster side by side than on several threads each.
-        single = factories[j].part(count).under(engine=Engine(1))
+        single = factories[j].part(count).with_resources(engine=Engine(1))
         return learn_point(single, split, loss, switched, seeds[j], short)
 
     found = factories[0].resources.engine.map(learned, range(count))
@@ -79,7 +79,7 @@ def learn_point(
     loss: HeldLoss,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
-    pace: Pace,
+    timing: TimeEstimate,
 ) -> tuple[Point, tuple[Round, ...], Float64Array | None]:
     """Return the factory's point with the metric and bandwidth learned in some rounds, and these rounds.
 
@@ -93,11 +93,11 @@ def learn_point(
     if sized is None:
         return factory.point, (), None
     factory, small = sized
-    if pace.limited:
+    if timing.limited:
         plan = factory.plan(small, drawn)
-        expected = 0.0 if plan is None else pace.seconds(plan)
-        fits = expected <= ROUND_SHARE * pace.left
-        count = len(drawn) if fits else int(len(drawn) * ROUND_SHARE * pace.left / expected)
+        expected = 0.0 if plan is None else timing.seconds(plan)
+        fits = expected <= ROUND_SHARE * timing.left
+        count = len(drawn) if fits else int(len(drawn) * ROUND_SHARE * timing.left / expected)
         if count < LEAST_ROUND_ROWS:
             return factory.point, (), None
         if count < len(drawn):
@@ -116,14 +116,14 @@ def learn_point(
 
     rows = factory.rows.source.take(drawn[rng.permutation(len(drawn))])
     form = "diagonal" if factory.point.metric.matrix is None else "full"
-    learner = Rounds(factory, small, drawn, error_of, rows, form, switched, pace)
+    learner = TableLearner(factory, small, drawn, error_of, rows, form, switched, timing)
     settings = LearnedMetric(form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
     metric, rounds = learn_metric(learner, factory.point.metric, settings)
     start = best = replace(factory.point, metric=metric)
     lowest = min(each.error for each in rounds)
     for factor in BANDWIDTH_FACTORS:
         for step in range(1, BANDWIDTH_STEPS + 1):
-            if lowest <= factory.enough or not pace.left:
+            if lowest <= factory.enough or not timing.left:
                 break
             other = replace(start, bandwidth=factor**step * start.bandwidth)
             error = error_of(factory.fit(replace(factory, point=other).setup(small), drawn))
@@ -147,33 +147,33 @@ def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, Me
         approximation = of_sizes(sizes, len(drawn))
         plan = factory.plan(approximation, drawn)
         if plan is not None:
-            return factory.under(tile_dtype=plan.dtype), approximation
+            return factory.with_resources(tile_dtype=plan.dtype), approximation
     return None
 
 
-def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
+def time_small_fit(factory: ModelFactory, rest: IntArray, timing: TimeEstimate) -> None:
     """Fit small models to some of the rows and record how long that took."""
     for most in PACE_ROWS:
         rng = as_generator(factory.seed)
         drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
-        found = for_rounds(factory, drawn)
-        if found is None:
+        smaller = for_rounds(factory, drawn)
+        if smaller is None:
             return
-        small, approximation = found
+        small, approximation = smaller
         plan = small.plan(approximation, drawn) if most > PACE_ROWS[0] else None
-        if plan is not None and pace.seconds(plan) > PACE_SHARE * pace.left:
+        if plan is not None and timing.seconds(plan) > PACE_SHARE * timing.left:
             return
-        pace.note(small.fit(small.setup(approximation), drawn).plan)
+        timing.note(small.fit(small.setup(approximation), drawn).plan)
 
 
 @dataclass(frozen=True)
-class Rounds:
+class TableLearner:
     """Input of :func:`gramian.metric.learning.learn_metric`: how to fit, judge and differentiate a model.
 
     factory, method, numbers : train models, by this method, of the rows with these numbers; judge : from a
     model to its held-out error; rows : these rows in random order; form : form of the metric; switched :
-    groups of columns whose values are switched in place of a derivative; pace : remaining time of the rounds,
-    updated by their fits.
+    groups of columns whose values are switched in place of a derivative; timing : remaining time of the
+    rounds, updated by their fits.
     """
 
     factory: ModelFactory
@@ -183,7 +183,7 @@ class Rounds:
     rows: Rows
     form: str
     switched: tuple[tuple[int, ...], ...]
-    pace: Pace
+    timing: TimeEstimate
 
     @cached_property
     def covariance(self) -> Float64Array:
@@ -197,7 +197,7 @@ class Rounds:
     def fit(self, metric: Metric, before: object) -> _Fitted:
         """Fit a new model under a metric."""
         model = self.factory.fit(self.factory.setup(self.method, metric), self.numbers)
-        self.pace.note(model.plan)
+        self.timing.note(model.plan)
         return _Fitted(self, model, self.judge(model))
 
     def screen(self, metric: Metric, before: object) -> float:
@@ -219,25 +219,25 @@ class Rounds:
 
 @dataclass(frozen=True)
 class _Fitted:
-    rounds: Rounds
+    learner: TableLearner
     model: KernelModel
     error: float
     fault: str = ""
 
     def outer_product(self) -> Float64Array:
         """Return the average gradient outer product; zeros, which end the rounds, if no more are needed."""
-        rounds = self.rounds
-        if rounds.pace.over or self.error <= rounds.factory.enough:
-            d = rounds.gradient_rows.shape[1]
-            return np.zeros((d, d) if rounds.form == "full" else d)
+        learner = self.learner
+        if learner.timing.over or self.error <= learner.factory.enough:
+            d = learner.gradient_rows.shape[1]
+            return np.zeros((d, d) if learner.form == "full" else d)
         model = self.model
         kernel = getattr(model.predictor, "kernel", model.kernel)
         return outer_product(
             Differentiable(model.predictor, kernel, model.input.metric),
-            rounds.gradient_rows,
-            form=rounds.form,
-            switched=rounds.switched,
-            levels=rounds.levels,
-            engine=rounds.factory.resources.engine,
-            until=rounds.pace.until,
+            learner.gradient_rows,
+            form=learner.form,
+            switched=learner.switched,
+            levels=learner.levels,
+            engine=learner.factory.resources.engine,
+            deadline=learner.timing.deadline,
         )

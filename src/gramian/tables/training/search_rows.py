@@ -56,7 +56,7 @@ class SearchRows:
         the remaining time.
         """
         began = time.perf_counter()
-        until = began + PART * (fit.until - began)
+        deadline = began + PART * (fit.deadline - began)
         rows, sample, n_held, rng = fit.rows, fit.sample, fit.n_held_out, fit.rng
         numbers, weights = sample[n_held:], fit.weights
         counts = None if fit.own_weights is None else fit.own_weights[numbers]
@@ -96,7 +96,7 @@ class SearchRows:
             for name in names:
                 each = (time.perf_counter() - start) / max(1, len(how))
                 # One more is learned, and then all are applied, which takes about as long each.
-                if how and time.perf_counter() + (len(how) + 2) * each > until:
+                if how and time.perf_counter() + (len(how) + 2) * each > deadline:
                     break
                 how[name] = Scaling.learn(
                     once, form.columns, how=name, sample_weight=fit.own_weights, rng=rng
@@ -128,9 +128,9 @@ class SearchRows:
             (rows.min(axis=0), rows.max(axis=0)),
         )
 
-    def sensitivities(self, found: TableSearchResult, until: float) -> Float64Array:
+    def sensitivities(self, search: TableSearchResult, deadline: float) -> Float64Array:
         """Return E (∂f/∂x_j)² var x_j of the best fit f for each encoded column; ones if there is none."""
-        if found.best is None:
-            return np.ones(self.scaled[found.setting.scaling, 0].shape[1])
-        problem = self.at(found.setting, found.n_rows)
-        return problem.outer_product(found.best, "diagonal", until) * problem.rows.var(axis=0)
+        if search.best is None:
+            return np.ones(self.scaled[search.setting.scaling, 0].shape[1])
+        problem = self.at(search.setting, search.n_rows)
+        return problem.outer_product(search.best, "diagonal", deadline) * problem.rows.var(axis=0)

@@ -28,34 +28,34 @@ FEWER = 0.8
 
 
 @dataclass(frozen=True)
-class Pace:
+class TimeEstimate:
     """The remaining time, and estimates of fit times from the fits made so far.
 
-    until : when to end, on the clock of ``time.perf_counter``; infinite without a limit.
+    deadline : when to end, on the clock of ``time.perf_counter``; infinite without a limit.
     """
 
-    until: float
+    deadline: float
     _made: list[Plan] = field(default_factory=list)
 
     @property
     def limited(self) -> bool:
         """Whether there is a limit."""
-        return self.until < math.inf
+        return self.deadline < math.inf
 
     @property
     def left(self) -> float:
         """Seconds left, at least 0."""
-        return max(0.0, self.until - time.perf_counter())
+        return max(0.0, self.deadline - time.perf_counter())
 
     @property
     def over(self) -> bool:
         """Whether the time is over."""
-        return time.perf_counter() > self.until
+        return time.perf_counter() > self.deadline
 
-    def part(self, share: float) -> Pace:
+    def part(self, share: float) -> TimeEstimate:
         """Return the same pace with a share of the remaining time."""
-        until = time.perf_counter() + share * self.left if self.limited else math.inf
-        return Pace(until, self._made)
+        deadline = time.perf_counter() + share * self.left if self.limited else math.inf
+        return TimeEstimate(deadline, self._made)
 
     def note(self, plan: Plan) -> None:
         """Record the time that a fit took, with the time that its plan predicted."""
@@ -82,7 +82,7 @@ class Pace:
 
 
 def sizes_in_time(
-    factory: ModelFactory, rest: IntArray, pace: Pace
+    factory: ModelFactory, rest: IntArray, timing: TimeEstimate
 ) -> tuple[ModelFactory, MultiResolution, IntArray]:
     """Return the largest approximation that memory and time allow, and the rows to fit it to.
 
@@ -95,27 +95,27 @@ def sizes_in_time(
         # Each larger size would be planned in vain, which takes long for many columns.
         raise factory.too_small()
     if least is not None:
-        factory = factory.under(tile_dtype=least.dtype)
-    room, expected = SUMS_SHARE * pace.left, math.inf
+        factory = factory.with_resources(tile_dtype=least.dtype)
+    room, expected = SUMS_SHARE * timing.left, math.inf
     planned = ((one, factory.plan(one, rest, streamed=True)) for one in factory.approximations)
     largest = next((one for one, plan in planned if plan is not None), smallest)
     if largest.n_levels > 1:
         for one in (largest, *(_quicker(factory, rest, factor, n) for factor in QUICKER)):
             plan = None if one is None else factory.plan(one, rest, streamed=True)
             if one is not None and plan is not None:
-                expected = pace.seconds(plan)
+                expected = timing.seconds(plan)
                 if expected <= room:
                     return factory, one, rest
         count = int(len(rest) * room / expected)
         if count >= LEAST_BLOCK_ROWS:
             some = factory.drawn(rest, count, as_generator(factory.seed))
-            found = _quicker(factory, some, QUICKER[-1], len(some))
-            if found is not None:
-                return factory, found, some
+            quicker = _quicker(factory, some, QUICKER[-1], len(some))
+            if quicker is not None:
+                return factory, quicker, some
     # The smallest sizes, and as many rows as the time allows.
     plan = factory.plan(smallest, rest, streamed=True)
-    expected = math.inf if plan is None else pace.seconds(plan)
-    count = max(LEAST_ROWS, int(len(rest) * min(1.0, SUMS_SHARE * pace.left / expected)))
+    expected = math.inf if plan is None else timing.seconds(plan)
+    count = max(LEAST_ROWS, int(len(rest) * min(1.0, SUMS_SHARE * timing.left / expected)))
     if plan is None or count >= len(rest):
         return factory, smallest, rest
     return factory, smallest, factory.drawn(rest, count, as_generator(factory.seed))
@@ -126,15 +126,15 @@ def _quicker(factory: ModelFactory, rest: IntArray, factor: float, n_rows: int) 
     root, rank, block = SHRUNK_SIZES
     blocks = max(2, n_rows // block)
     while blocks >= 2:
-        found = of_sizes((int(factor * root), int(factor * rank), max(1, n_rows // blocks)), n_rows)
-        if factory.plan(found, rest, streamed=True) is not None:
-            return found
+        smaller = of_sizes((int(factor * root), int(factor * rank), max(1, n_rows // blocks)), n_rows)
+        if factory.plan(smaller, rest, streamed=True) is not None:
+            return smaller
         blocks = int(FEWER * blocks)
     return None
 
 
 def sum_in_time(
-    factory: ModelFactory, approximation: MultiResolution, rows: IntArray, pace: Pace
+    factory: ModelFactory, approximation: MultiResolution, rows: IntArray, timing: TimeEstimate
 ) -> tuple[RidgeStream, int]:
     """Return the stream of rows that are added in as many parts as the time requires, and their number.
 
@@ -142,8 +142,8 @@ def sum_in_time(
     """
     empty = RidgeStream.of(factory.setup(approximation))
     plan = factory.plan(approximation, rows, streamed=True)
-    whole = plan is None or pace.seconds(plan) <= WHOLE_SHARE * pace.left
-    if not pace.limited or whole or len(rows) <= LEAST_ROWS:
+    whole = plan is None or timing.seconds(plan) <= WHOLE_SHARE * timing.left
+    if not timing.limited or whole or len(rows) <= LEAST_ROWS:
         return factory.add(empty, rows), len(rows)
     rng = as_generator(factory.seed)
     first = factory.drawn(rows, len(rows) // 2, rng)
@@ -152,7 +152,7 @@ def sum_in_time(
     took = time.perf_counter() - began
     others = rows[~np.isin(rows, first, assume_unique=True, kind="table")]
     # A coarse clock may not have moved; then there is time for all rows.
-    affordable = len(first) * SUMS_SHARE * pace.left / took if took > 0 else math.inf
+    affordable = len(first) * SUMS_SHARE * timing.left / took if took > 0 else math.inf
     count = int(min(len(others), affordable))
     if count < len(others) // 8:
         return stream, len(first)
