@@ -8,8 +8,6 @@ import scipy.sparse as sp
 from baselines.base import moments
 from baselines.ldkl import LDKLClassifier, PathTrees, _Descent
 
-import gramian as gm
-
 
 def all_nodes(model, X):
     """f with every node evaluated in float64, times the indicator of the paths through it."""
@@ -92,23 +90,3 @@ def test_units_of_the_features_do_not_matter():
     ]
     for other in fit[1:]:
         assert np.mean((fit[0] > 0) == (other > 0)) > 0.97
-
-
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"depth": -1}, "depth=-1 must be a whole number of at least 0"),
-        ({"depth": 40}, "depth=40 makes .* give at most 20"),
-        ({"lambda_w": -1.0}, "lambda_w=-1.0 must be a finite number of at least 0"),
-        ({"lambda_theta": np.nan}, "lambda_theta=nan must be a finite number of at least 0"),
-        ({"lambda_theta_prime": "1"}, "lambda_theta_prime='1' must be"),
-        ({"sigma": 0.0}, "sigma=0.0 must be a positive"),
-        ({"n_epochs": 0}, "n_epochs=0 must be a whole number"),
-        ({"batch_size": 0}, "batch_size=0 must be a whole number"),
-        ({"step": np.inf}, "step=inf must be a positive"),
-    ],
-)
-def test_refusals_say_what_to_do(parameters, words):
-    X = np.random.default_rng(0).random((20, 2))
-    with pytest.raises(gm.InputError, match=words):
-        LDKLClassifier(**parameters).fit(X, X[:, 0] > 0.5)

@@ -13,7 +13,6 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
 import gramian as gm
-from gramian._random import as_generator, children, seed_for_sklearn
 from gramian.engine import Engine
 
 
@@ -99,47 +98,3 @@ def test_liblinear_that_ends_early_warns_with_the_remedy(table):
     )
     with pytest.warns(gm.AccuracyWarning, match=r"ended after max_iter=2 .* Raise max_iter or tol, lower C"):
         svm.fit(X, y > 1)
-
-
-def test_streams_of_random_numbers_are_apart():
-    choosing, fitting = children(as_generator(0), 2)
-    assert seed_for_sklearn(choosing) != seed_for_sklearn(fitting)
-
-
-def test_more_landmarks_than_rows_are_all_rows(table):
-    X, y, _ = table
-    few = NystromLinearRegressor(1000, gamma=2.0, alpha=1e-3).fit(X[:50], y[:50])
-    assert few.model_.units.shape == (50, 3)
-    assert few.score(X[:50], y[:50]) > 0.99
-    repeated = np.repeat(X[:10], 20, axis=0)
-    assert (
-        NystromLinearRegressor(50, gamma=2.0, alpha=1e-3)
-        .fit(repeated, np.repeat(y[:10], 20))
-        .score(X[:10], y[:10])
-        > 0.9
-    )
-
-
-@pytest.mark.parametrize(
-    ("estimator", "words"),
-    [
-        (NystromLinearClassifier(0), "n_landmarks=0 must be a whole number of at least 1"),
-        (NystromLinearClassifier(gamma=-1.0), "gamma=-1.0 must be a positive"),
-        (NystromLinearClassifier(C=0.0), "C=0.0 must be a positive, finite number"),
-        (NystromLinearClassifier(loss="hinges"), "loss='hinges' is unknown.*Did you mean 'hinge'"),
-        (NystromLinearClassifier(tol=0), "tol=0 must be a positive"),
-        (NystromLinearClassifier(max_iter=0), "max_iter=0 must be a whole number"),
-        (FastfoodLinearClassifier(0), "rank=0 must be a whole number of at least 1"),
-        (FastfoodLinearClassifier(7), "rank=7 is odd"),
-        (FastfoodLinearClassifier(form="pair"), "form='pair' is unknown.*Did you mean 'pairs'"),
-        (FastfoodLinearRegressor(alpha=0.0), "alpha=0.0 must be a positive"),
-        (NystromLinearRegressor(alpha=-1.0), "alpha=-1.0 must be a positive"),
-    ],
-    ids=repr,
-)
-def test_refusals_say_what_to_do(estimator, words, table):
-    X, y, _ = table
-    with pytest.raises(gm.InputError, match=words):
-        estimator.fit(
-            X, y if isinstance(estimator, NystromLinearRegressor | FastfoodLinearRegressor) else y > 1
-        )

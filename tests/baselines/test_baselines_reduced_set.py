@@ -12,8 +12,6 @@ from scipy.spatial.distance import cdist
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-import gramian as gm
-
 GAMMA = 3.0
 
 
@@ -152,29 +150,3 @@ def test_fewer_units_come_nearer_the_more_they_are():
         assert len(model.distances_) == count + 1
         errors.append(np.abs(model.decision_function(X) - exact).mean())
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"coefficients": np.ones(3)}, r"coefficients has shape \(3,\), but support has 20 rows"),
-        ({"coefficients": np.full(20, np.nan)}, "holds NaN or infinity"),
-        ({"support": np.ones(20)}, "support has shape"),
-        ({"gamma": 0.0}, "gamma=0.0 must be a positive"),
-        ({"n_units": 0}, "n_units=0 must be a whole number of at least 1"),
-        ({"n_starts": 0}, "n_starts=0 must be"),
-        ({"n_steps": -1}, "n_steps=-1 must be"),
-    ],
-    ids=str,
-)
-def test_refusals_say_what_to_do(change, words):
-    given = {"support": np.ones((20, 2)), "coefficients": np.ones(20), "gamma": 1.0, "n_units": 3}
-    with pytest.raises(gm.InputError, match=words):
-        reduced_set(**{**given, **change})
-
-
-@pytest.mark.parametrize("name", ["n_units", "C", "tol", "gamma", "n_starts"])
-def test_the_classifier_refuses_too(name):
-    X = np.random.default_rng(0).random((20, 2))
-    with pytest.raises(gm.InputError, match=f"{name}=-1"):
-        ReducedSetClassifier(**{name: -1}).fit(X, X[:, 0] > 0.5)
