@@ -140,19 +140,6 @@ class TestEveryEstimator:
             else:
                 np.testing.assert_allclose(found, expected, atol=1e-4)
 
-    def test_feature_names_are_kept_and_checked(self, estimator, table):
-        X, y = table
-        y = target_of(estimator, y)
-        pd = pytest.importorskip("pandas")
-        frame = pd.DataFrame(X, columns=["a", "b", "c"])
-        model = clone(estimator).fit(frame, y)
-        assert model.feature_names_in_.tolist() == ["a", "b", "c"]
-        # A table's columns lie one after the other in memory: products round in another order.
-        plain = clone(estimator).fit(X, y)
-        np.testing.assert_allclose(answer(model, frame), answer(plain, X), rtol=1e-5, atol=1e-9)
-        with pytest.raises(ValueError, match="feature names should match"):
-            answer(model, frame.rename(columns={"a": "z"}))
-
     def test_refit_forgets_the_first_table(self, estimator, table):
         X, y = table
         y = target_of(estimator, y)
