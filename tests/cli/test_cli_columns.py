@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import Result
+from command_line import bad, good
 from typer.testing import CliRunner
 
 import gramian as gm
@@ -40,23 +40,6 @@ FRAME = pd.DataFrame(
 )
 FRAME["cost"] = np.sin(FRAME.x) + 0.1 * RNG.standard_normal(N)
 QUICK = ["--kernel", "laplacian", "--metric", "none", "--threads", "1"]
-
-
-def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-def good(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output + str(result.exception)
-    return " ".join(result.stdout.split())
-
-
-def bad(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 1, result.output
-    assert isinstance(result.exception, SystemExit)  # no traceback
-    return " ".join(result.stderr.split())
 
 
 @pytest.fixture

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from command_line import bad, run
 
 import gramian as gm
-from gramian.cli.app import app
 from gramian.data.formats.numpy_files import read_arrays
 from gramian.reporting import rows as cli_rows
 
@@ -35,10 +33,6 @@ FRAME = pd.DataFrame(
     }
 )
 FRAME["y"] = np.sin(FRAME.a)
-
-
-def run(*arguments: Any, given: bytes | None = None) -> Result:
-    return CliRunner().invoke(app, [str(a) for a in arguments], input=given)
 
 
 @pytest.fixture
@@ -131,13 +125,6 @@ for extra in ("typer", "pyarrow", "pandas"):
 ROWS = pd.DataFrame({"a": np.arange(40.0), "y": np.arange(40.0) % 7})
 
 
-def refused(*arguments: Any) -> str:
-    """Run a command that must end with an error and return its text."""
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == 1, result.output
-    return " ".join(result.stderr.split())
-
-
 @pytest.fixture
 def rows(tmp_path: Path) -> Path:
     ROWS.to_csv(tmp_path / "rows.csv", index=False)
@@ -171,14 +158,14 @@ def test_no_command_replaces_its_rows(rows: Path, stored_model: Path) -> None:
             ("report", stored_model, "--data", rows, "--target", "y", "--html", name),
             ("compare", rows, "--target", "y", "--json", name),
         ):
-            assert "is a file that this command reads, and would be written over" in refused(*command)
+            assert "is a file that this command reads, and would be written over" in bad(*command)
             assert rows.read_bytes() == before
 
 
 def test_no_command_replaces_its_model(rows: Path, stored_model: Path) -> None:
     before = stored_model.read_bytes()
-    assert f"--out {stored_model} is a file" in refused("predict", stored_model, rows, "--out", stored_model)
-    assert f"--html {stored_model} is a file" in refused("report", stored_model, "--html", stored_model)
+    assert f"--out {stored_model} is a file" in bad("predict", stored_model, rows, "--out", stored_model)
+    assert f"--html {stored_model} is a file" in bad("report", stored_model, "--html", stored_model)
     assert stored_model.read_bytes() == before
 
 
@@ -189,12 +176,12 @@ def test_no_output_lands_among_the_parts_that_are_read(tmp_path: Path, stored_mo
     (tmp_path / "alias.parquet").symlink_to(parts)
     for folder in (parts, tmp_path / "alias.parquet"):
         for out in (parts / "part-0.parquet", folder / "new.parquet"):
-            said = refused("predict", stored_model, folder, "--out", out)
+            said = bad("predict", stored_model, folder, "--out", out)
             assert "lies inside" in said
             assert "Pass a path outside it" in said
     assert os.listdir(parts) == ["part-0.parquet"]
     pattern = str(parts / "*.parquet")
-    said = refused("fit", pattern, "--target", "y", "--out", parts / "part-0.parquet")
+    said = bad("fit", pattern, "--target", "y", "--out", parts / "part-0.parquet")
     assert "is a file that this command reads" in said
 
 
@@ -202,12 +189,12 @@ def test_the_targets_of_arrays_are_read_too(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", np.ones((20, 2)))
     np.save(tmp_path / "y.npy", np.ones(20))
     y = tmp_path / "y.npy"
-    assert "would be written over" in refused("fit", tmp_path / "X.npy", "--target", y, "--out", y)
+    assert "would be written over" in bad("fit", tmp_path / "X.npy", "--target", y, "--out", y)
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_any_work(rows: Path) -> None:
     absent = rows.parent / "absent.csv"  # not looked for before the output is checked
-    assert "it is a folder" in refused("fit", rows, "--target", "y", "--out", rows.parent)
-    assert "does not exist. Create it first" in refused(
+    assert "it is a folder" in bad("fit", rows, "--target", "y", "--out", rows.parent)
+    assert "does not exist. Create it first" in bad(
         "fit", absent, "--target", "y", "--out", rows.parent / "no" / "m.gramian"
     )

@@ -110,9 +110,7 @@ FREE = DRAW.normal(size=(300, 3))
 LEVELS = DRAW.integers(1, 11, (300, 1)).astype(float)
 GRID = np.tile(np.stack(np.meshgrid(*[range(3)] * 4), -1).reshape(-1, 4), (4, 1)).astype(float)
 TWICE = DRAW.permutation(np.tile(np.arange(300), 2))
-PEOPLE = np.c_[DRAW.integers(0, 2, 900), DRAW.integers(1, 80, 900), DRAW.poisson(0.5, (900, 2))].astype(
-    float
-)
+PEOPLE = np.c_[DRAW.integers(0, 2, 900), DRAW.integers(1, 80, 900), DRAW.poisson(0.5, (900, 2))].astype(float)
 
 
 def n_groups(X, y):

@@ -22,17 +22,13 @@ from operator_market import (
 )
 
 import gramian as gm
-from gramian._tiles import one_blas_thread
 from gramian.exceptions import AccuracyWarning, InputError, NumericalWarning
 from gramian.operators import BasisLevel, BlockOperator, CrossOperator, DiagonalPlus
 
 M = 50  # rows of the left side
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_blas_thread():
-    with one_blas_thread():
-        yield
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 
 @pytest.fixture(params=MARKET, ids=lambda f: f.__name__)

@@ -9,17 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import minres
 
-from gramian._tiles import one_blas_thread
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.solvers.krylov import conjugate_gradient, minimal_residual
 from gramian.solvers.solution import Solution, Status, relative_residual
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_blas_thread():
-    # Dense oracles of a few dozen rows are slower on two BLAS threads than on one.
-    with one_blas_thread():
-        yield
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 
 def spectrum(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:

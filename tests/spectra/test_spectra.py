@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
@@ -197,17 +196,6 @@ def test_named_columns_sparse_rows_and_pipelines():
     with pytest.raises(gm.InputError, match=r"X.toarray\(\)"):
         gm.KernelPCA(3, fit_inverse_transform=True).fit(thin)
     assert make_pipeline(StandardScaler(), gm.KernelPCA(2)).fit_transform(X).shape == (len(X), 2)
-
-
-@pytest.mark.parametrize("approximation", ["exact", "nystrom"])
-def test_threads_seeds_and_pickles(approximation):
-    fits = [
-        gm.KernelPCA(3, gamma=0.3, approximation=approximation, random_state=1, n_jobs=jobs).fit(MANY)
-        for jobs in (1, 3)
-    ]
-    scores = [fit.transform(NEW[:, :3]) for fit in fits]
-    np.testing.assert_array_equal(*scores)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fits[0])).transform(NEW[:, :3]), scores[0])
 
 
 def test_model_file_keeps_both_ways(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -117,23 +115,6 @@ def test_calibrated_probabilities(table, cuts):
     refit = model.set_params(probability=False).fit(X[:600], y[:600])
     assert not hasattr(refit, "calibration_")
     assert not hasattr(refit, "predict_proba")
-
-
-def test_pickle_frame_and_read_only_rows(table):
-    X, score, _ = table
-    frozen = X.copy()
-    frozen.setflags(write=False)
-    y = score > 1.0
-    model = KernelSVC(gamma=4.0, random_state=0).fit(frozen, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
-    pd = pytest.importorskip("pandas")
-    framed = clone(model).fit(pd.DataFrame(X, columns=list("abc")), y)
-    assert framed.feature_names_in_.tolist() == ["a", "b", "c"]
-    np.testing.assert_allclose(
-        framed.decision_function(pd.DataFrame(X, columns=list("abc"))), model.decision_function(X), atol=1e-6
-    )
-    assert model.plan(X, y).peak_bytes > 0
 
 
 @pytest.mark.parametrize(
