@@ -137,3 +137,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(np.random, "default_rng", repeatable)
         return (yield)
+
+
+@pytest.fixture(scope="module")
+def one_blas_thread() -> Generator[None, None, None]:
+    """Hold BLAS to one thread: dense oracles of a few dozen rows are slower on two."""
+    from gramian import _tiles
+
+    with _tiles.one_blas_thread():
+        yield

@@ -7,8 +7,6 @@ import pytest
 import scipy.linalg as la
 from approximation_market import GAMMA, gram
 from market_block_basis import block_basis
-from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian._numerics import rank_cutoff
@@ -109,21 +107,6 @@ def test_uneven_blocks_get_uneven_ranks():
     assert max(ranks) > 2 * min(ranks)
 
 
-def test_ridge_on_it_equals_ridge_on_its_features(rows):
-    X, new = rows
-    y = np.sin(4 * X[:, 0]) + X[:, 1]
-    a = block_basis(rank=25, gamma=None)
-    model = gm.KernelRidge(0.1, gamma=GAMMA, approximation=a, random_state=1, tile_dtype="float64").fit(X, y)
-    F = clone(a).set_params(gamma=GAMMA).fit(X)
-    A, B = F.transform(X), F.transform(new)
-    dense = B @ np.linalg.solve(A.T @ A + 0.1 * np.eye(A.shape[1]), A.T @ y)
-    # The streams differ by what the probe of the ridge has drawn.
-    assert np.linalg.norm(model.predict(new) - dense) < 0.02 * np.linalg.norm(dense)
-    named = gm.KernelRidge(0.1, gamma=GAMMA, approximation="bbf", random_state=1).fit(X, y)
-    assert named.plan_.method == "bbf"
-    assert named.score(X, y) > 0.9
-
-
 def test_a_budget_of_its_own_keeps_its_meaning_in_a_ridge(rows):
     X, _ = rows
     a = gm.BlockBasis(max_bytes=30_000, n_blocks=3)
@@ -164,14 +147,6 @@ def test_duplicates_and_few_rows():
     assert fitted.rank_ <= 5
     alone = gm.BlockBasis(random_state=0, rank=1).fit(X[:1])
     assert alone.operator_.shape == (1, 1)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [gm.BlockBasis(rank=5, n_blocks=2), gm.MEKA(rank=4, n_blocks=2, core="recompressed")]
-)
-def test_sklearn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.slow

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
 import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.linalg as la
-import scipy.sparse as sp
 from approximation_market import GAMMA, gram
-from market_block_basis_sampled import MARKET, sampled_block_basis
-from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from market_block_basis_sampled import sampled_block_basis
 
 import gramian as gm
 from gramian._random import children
@@ -24,7 +20,6 @@ from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.landmarks.partition import fit_partition
 
-EVERY = pytest.mark.parametrize("case", MARKET.values(), ids=MARKET.keys())
 KERNEL = gm.Gaussian((0.5 / GAMMA) ** 0.5)
 
 
@@ -102,34 +97,6 @@ def test_algorithm_5_equals_its_naive_form(rows, important):
     np.testing.assert_allclose(found, expected, atol=1e-9)
     for s, mine in enumerate(members):
         np.testing.assert_allclose(blocks[s][mine].T @ blocks[s][mine], np.eye(6), atol=1e-9)
-
-
-@EVERY
-def test_operator_features_and_new_rows_equal_the_oracle(case, rows):
-    X, new = rows
-    fitted = clone(case.estimator).fit(X)
-    expected = case.oracle(fitted, X, X)
-    np.testing.assert_allclose(fitted.operator_.to_dense(), expected, atol=1e-9)
-    F, G = fitted.transform(X), fitted.transform(new)
-    np.testing.assert_allclose(F @ F.T, expected, atol=1e-9)
-    np.testing.assert_allclose(G @ F.T, case.oracle(fitted, new, X), atol=1e-9)
-
-
-@EVERY
-def test_positive_semidefinite_any_threads_pickles_and_float32(case, rows):
-    X, _ = rows
-    fitted = clone(case.estimator).set_params(n_jobs=1).fit(X)
-    dense = fitted.operator_.to_dense()
-    assert np.linalg.eigvalsh(dense)[0] > -1e-10
-    assert fitted.plan_.builder.bounds.definite
-    again = clone(case.estimator).set_params(n_jobs=3).fit(X).operator_.to_dense()
-    np.testing.assert_array_equal(dense, again)
-    kept = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(kept.transform(X[:9]), fitted.transform(X[:9]))
-    narrow = clone(case.estimator).set_params(tile_dtype="float32").fit(X)
-    if fitted.max_bytes is None:  # half the bytes a number otherwise
-        assert np.linalg.norm(narrow.operator_.to_dense() - dense) < 1e-3 * np.linalg.norm(dense)
-    assert narrow.transform(X).dtype == np.float32
 
 
 def test_the_surrogate_kernel_predicts_by_the_papers_formulas(rows):
@@ -270,27 +237,6 @@ def test_flat_spectra_are_told():
     assert fitted.features_.notes["blocks with ranks too large to tell"] == 1
 
 
-def test_sparse_rows_give_the_same_matrix(rows):
-    X, new = rows
-    fitted = sampled_block_basis().fit(X)
-    thin = sampled_block_basis().fit(sp.csr_array(X))
-    # Rows of the partition's k-means are the same; rounding may tell pivots apart.
-    assert error(thin, gram(X, X)) < 2 * error(fitted, gram(X, X))
-    np.testing.assert_allclose(thin.transform(sp.csr_array(new)), thin.transform(new), atol=1e-9)
-
-
-def test_ridge_on_it_equals_ridge_on_its_features(rows):
-    X, new = rows
-    y = np.sin(4 * X[:, 0]) + X[:, 1]
-    a = gm.BlockBasis(core="sampled", rank=25, n_blocks=3)
-    model = gm.KernelRidge(0.1, gamma=GAMMA, approximation=a, random_state=1, tile_dtype="float64").fit(X, y)
-    fitted = clone(a).set_params(gamma=GAMMA, random_state=0).fit(X)
-    A, B = fitted.transform(X), fitted.transform(new)
-    dense = B @ np.linalg.solve(A.T @ A + 0.1 * np.eye(A.shape[1]), A.T @ y)
-    # The streams differ by what the probe of the ridge has drawn.
-    assert np.linalg.norm(model.predict(new) - dense) < 0.02 * np.linalg.norm(dense)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
@@ -361,9 +307,3 @@ def test_bad_input(rows, parameters, message):
 def test_a_builder_without_sizes_says_so():
     with pytest.raises(gm.InputError, match=r"sizes are not chosen yet; call settle first\."):
         _ = SampledBasisBuilder(tol=0.1).bounds
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([gm.BlockBasis(rank=5, n_blocks=2, core="sampled")])
-def test_sklearn_checks(estimator, check):
-    check(estimator)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from approximation_market import GAMMA, gram, settings
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from suite.datasets import load_dataset
 
 import gramian as gm
@@ -121,12 +120,6 @@ def test_bad_input(X, estimator, message):
     with pytest.raises(InputError, match=message):
         estimator.fit(X)
     assert not hasattr(estimator, "operator_")
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([gm.KALS(rank=4)])
-def test_sklearn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.data

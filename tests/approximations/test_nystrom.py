@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from approximation_market import GAMMA, gram, settings
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian.compression.randomized_svd import randomized_eigh, randomized_svd
@@ -164,9 +163,3 @@ def test_bad_input(X, estimator, message):
     with pytest.raises(InputError, match=message):
         estimator.fit(X)
     assert not hasattr(estimator, "operator_")
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([gm.Nystrom(rank=5), gm.EnsembleNystrom(rank=3, n_experts=2)])
-def test_sklearn_checks(estimator, check):
-    check(estimator)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.linalg as la
@@ -11,8 +9,6 @@ import scipy.sparse as sp
 import scipy.stats as stats
 from market_random_features import MARKET, drawn, fastfood_frequencies
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian.approximations.polynomial_maps import RandomMaclaurin, TensorSketch
@@ -43,33 +39,6 @@ def error(K, F):
 
 
 @EVERY
-def test_operator_and_features_equal_the_oracle(case, rows):
-    X, new = rows
-    fitted = clone(case.estimator).fit(X)
-    expected = case.oracle(fitted, X, X)
-    np.testing.assert_allclose(fitted.operator_.to_dense(), expected, atol=1e-10)
-    F, G = fitted.transform(X), fitted.transform(new)
-    assert F.shape == (260, fitted.rank_) == (260, case.estimator.rank)
-    np.testing.assert_allclose(F @ F.T, expected, atol=1e-10)
-    np.testing.assert_allclose(G @ F.T, case.oracle(fitted, new, X), atol=1e-10)
-    np.testing.assert_allclose(fitted.cross(new) @ np.eye(260), G @ F.T, atol=1e-10)
-    assert la.eigvalsh(expected)[0] > -1e-9
-    assert fitted.features_.nbytes == drawn(fitted).nbytes > 0
-
-
-@EVERY
-def test_float32_tiles_agree_and_columns_of_x_come_in_any_type(case, rows):
-    X, _ = rows
-    wide = clone(case.estimator).fit(X)
-    narrow = clone(case.estimator).set_params(tile_dtype="float32").fit(X)
-    F = narrow.transform(X)
-    assert F.dtype == np.float32
-    np.testing.assert_allclose(F, wide.transform(X), atol=2e-5)
-    whole = np.rint(20 * X).astype(np.int8)
-    np.testing.assert_allclose(wide.transform(whole), wide.transform(whole.astype(float)), atol=1e-9)
-
-
-@EVERY
 def test_sparse_rows_give_what_dense_rows_give(case):
     rng = np.random.default_rng(0)
     X = np.round(rng.random((300, 3)) * (rng.random((300, 3)) < 0.01), 2)
@@ -77,29 +46,6 @@ def test_sparse_rows_give_what_dense_rows_give(case):
     fitted = clone(case.estimator).fit(sp.csr_array(X))
     np.testing.assert_allclose(fitted.transform(sp.csr_array(X)), fitted.transform(X), atol=1e-12)
     np.testing.assert_array_equal(clone(case.estimator).fit(X).transform(X), fitted.transform(X))
-
-
-@EVERY
-def test_seeds_threads_clones_and_pickles_give_the_same_bits(case, rows):
-    X, new = rows
-    first = clone(case.estimator).set_params(n_jobs=1).fit(X)
-    second = clone(case.estimator).set_params(n_jobs=3).fit(X)
-    np.testing.assert_array_equal(first.transform(new), second.transform(new))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).transform(new), first.transform(new))
-    other = clone(case.estimator).set_params(random_state=2).fit(X)
-    assert np.abs(other.transform(new) - first.transform(new)).max() > 1e-3
-
-
-@EVERY
-def test_kernel_ridge_is_the_ridge_on_the_features(case, rows):
-    X, new = rows
-    y = np.sin(5 * X[:, 0]) + X[:, 1]
-    outer = {n: getattr(case.estimator, n) for n in ("kernel", "gamma", "degree", "coef0", "tile_dtype")}
-    model = gm.KernelRidge(alpha=0.1, approximation=case.estimator, random_state=1, **outer).fit(X, y)
-    columns = model.predictor_.columns[0]
-    dense = Ridge(alpha=0.1, fit_intercept=False).fit(columns(X), y)
-    np.testing.assert_allclose(model.predict(new), dense.predict(columns(new)), atol=1e-7)
-    assert model.predictor_.nbytes == 8 * case.estimator.rank
 
 
 class Counted(ArraySource):
@@ -390,10 +336,3 @@ def test_too_many_coordinates_for_sobol_and_unknown_draws():
         gm.InputError, match=r"draws='halton' is unknown\. Choose one of iid, orthogonal, qmc\."
     ):
         spectral_draws(Cauchy(), 2, 2, np.random.default_rng(0), "halton")
-
-
-@parametrize_with_checks(
-    [RandomFourier(rank=20), Fastfood(rank=20), RandomMaclaurin(rank=20), TensorSketch(rank=20)]
-)
-def test_sklearn_check(estimator, check):
-    check(estimator)

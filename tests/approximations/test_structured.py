@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from approximation_market import gram, settings
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian.approximations import ClusteredLowRank, LowRankPlusBlocks
@@ -170,19 +169,6 @@ def test_budgets_bind(X):
     for a in (gm.BlockDiagonal(n_blocks=1), LowRankPlusBlocks(n_blocks=1), ClusteredLowRank(n_blocks=1)):
         with pytest.raises(gm.BudgetError, match=r"memory_budget=1 MB is too small for .*n_blocks=1"):
             a.set_params(memory_budget="1MB").fit(X)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [
-        gm.BlockDiagonal(n_blocks=2),
-        LowRankPlusBlocks(root_rank=4, n_blocks=2),
-        gm.TruncatedEigen(rank=4),
-        ClusteredLowRank(rank=4, n_blocks=2),
-    ]
-)
-def test_sklearn_checks(estimator, check):
-    check(estimator)
 
 
 def test_uneven_blocks_are_refused_before_they_take_the_memory():

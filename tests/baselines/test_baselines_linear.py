@@ -1,11 +1,16 @@
-"""Linear models on explicit features: folded weights, liblinear's and ridge's dense solutions, refusals."""
+"""Linear models on explicit features, float32 expansions and local deep kernels, against dense formulas."""
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
-from baselines.base import WeightedRows
+import scipy.sparse as sp
+from baselines.base import WeightedRows, moments
+from baselines.expansion import Expansion
 from baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
+from baselines.ldkl import LDKLClassifier, PathTrees, _Descent
 from baselines.linear import ridge
 from baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
 from scipy.spatial.distance import cdist
@@ -13,7 +18,6 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
 
 import gramian as gm
-from gramian._random import as_generator, children, seed_for_sklearn
 from gramian.engine import Engine
 
 
@@ -101,45 +105,129 @@ def test_liblinear_that_ends_early_warns_with_the_remedy(table):
         svm.fit(X, y > 1)
 
 
-def test_streams_of_random_numbers_are_apart():
-    choosing, fitting = children(as_generator(0), 2)
-    assert seed_for_sklearn(choosing) != seed_for_sklearn(fitting)
+# ---- the float32 expansion against float64 sums -----------------------------------------------------
 
 
-def test_more_landmarks_than_rows_are_all_rows(table):
-    X, y, _ = table
-    few = NystromLinearRegressor(1000, gamma=2.0, alpha=1e-3).fit(X[:50], y[:50])
-    assert few.model_.units.shape == (50, 3)
-    assert few.score(X[:50], y[:50]) > 0.99
-    repeated = np.repeat(X[:10], 20, axis=0)
-    assert (
-        NystromLinearRegressor(50, gamma=2.0, alpha=1e-3)
-        .fit(repeated, np.repeat(y[:10], 20))
-        .score(X[:10], y[:10])
-        > 0.9
-    )
+def dense_sum(X, Z, beta, b, gamma):
+    return np.exp(-gamma * cdist(X, Z, "sqeuclidean")) @ beta + b
 
 
-@pytest.mark.parametrize(
-    ("estimator", "words"),
-    [
-        (NystromLinearClassifier(0), "n_landmarks=0 must be a whole number of at least 1"),
-        (NystromLinearClassifier(gamma=-1.0), "gamma=-1.0 must be a positive"),
-        (NystromLinearClassifier(C=0.0), "C=0.0 must be a positive, finite number"),
-        (NystromLinearClassifier(loss="hinges"), "loss='hinges' is unknown.*Did you mean 'hinge'"),
-        (NystromLinearClassifier(tol=0), "tol=0 must be a positive"),
-        (NystromLinearClassifier(max_iter=0), "max_iter=0 must be a whole number"),
-        (FastfoodLinearClassifier(0), "rank=0 must be a whole number of at least 1"),
-        (FastfoodLinearClassifier(7), "rank=7 is odd"),
-        (FastfoodLinearClassifier(form="pair"), "form='pair' is unknown.*Did you mean 'pairs'"),
-        (FastfoodLinearRegressor(alpha=0.0), "alpha=0.0 must be a positive"),
-        (NystromLinearRegressor(alpha=-1.0), "alpha=-1.0 must be a positive"),
-    ],
-    ids=repr,
-)
-def test_refusals_say_what_to_do(estimator, words, table):
-    X, y, _ = table
-    with pytest.raises(gm.InputError, match=words):
-        estimator.fit(
-            X, y if isinstance(estimator, NystromLinearRegressor | FastfoodLinearRegressor) else y > 1
-        )
+@pytest.mark.parametrize("outputs", [1, 4])
+@pytest.mark.parametrize(("m", "d"), [(1, 3), (40, 7), (3000, 2)])
+def test_it_is_the_sum(m, d, outputs):
+    rng = np.random.default_rng(m)
+    Z, X = rng.standard_normal((m, d)), rng.standard_normal((2500, d))
+    beta, b = rng.standard_normal((m, outputs)) / m, rng.standard_normal(outputs)
+    model = Expansion.of(Z, beta, b, 0.3)
+    expected = dense_sum(X, Z, beta, b, 0.3)
+    np.testing.assert_allclose(model.decide(X), expected, atol=1e-5)
+    np.testing.assert_allclose(model.decide(sp.csr_array(X)), expected, atol=1e-5)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decide(X), model.decide(X))
+    assert model.nbytes == 4 * (m * d + m * outputs + outputs + d)
+    assert model.decide(X[:0]).shape == (0, outputs)
+
+
+@pytest.mark.parametrize(("spread", "gamma"), [(1.0, 1e12), (1e4, 1.0), (1.0, 1e-12), (1e-3, 1e5)])
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+def test_it_keeps_its_digits(spread, gamma, offset):
+    rng = np.random.default_rng(0)
+    Z = offset + spread * rng.standard_normal((30, 4)).astype(np.float32).astype(np.float64)
+    X = np.concatenate([Z, Z + 0.3 / np.sqrt(gamma) * rng.standard_normal(Z.shape)])
+    beta = rng.standard_normal((30, 1))
+    model = Expansion.of(Z, beta, np.zeros(1), gamma)
+    # The units as they are stored, rounded to float32 about their centre.
+    units = model.units.astype(np.float64) + model.centre
+    tolerance = 3e-4
+    np.testing.assert_allclose(model.decide(X), dense_sum(X, units, beta, 0.0, gamma), atol=tolerance)
+
+
+def test_no_units_leave_the_intercept():
+    model = Expansion.of(np.zeros((0, 3)), np.zeros((0, 2)), np.array([1.0, -2.0]), 1.0)
+    np.testing.assert_array_equal(model.decide(np.ones((5, 3))), np.tile([1.0, -2.0], (5, 1)))
+
+
+# ---- local deep kernel learning against all nodes with their indicators -----------------------------
+
+
+def all_nodes(model, X):
+    """f with every node evaluated in float64, times the indicator of the paths through it."""
+    rows = np.hstack([X - model.centre.astype(np.float64), np.ones((len(X), 1))])
+    out = np.zeros((len(X), model.n_outputs))
+    for tree in range(model.n_outputs):
+        indicator = {0: np.ones(len(X))}
+        for node in range(model.weights.shape[1]):
+            gate = np.tanh(model.sigma * (rows @ model.theta_prime[tree, node].astype(float)))
+            out[:, tree] += indicator[node] * gate * (rows @ model.weights[tree, node].astype(float))
+            if node < model.theta.shape[1]:
+                left = rows @ model.theta[tree, node].astype(float) > 0
+                indicator[2 * node + 1] = indicator[node] * left
+                indicator[2 * node + 2] = indicator[node] * ~left
+    return out
+
+
+def random_trees(depth, d, outputs, rng):
+    inner, nodes = 2**depth - 1, 2 ** (depth + 1) - 1
+    draw = [rng.standard_normal((outputs, size, d + 1)).astype(np.float32) for size in (inner, nodes, nodes)]
+    return PathTrees(*draw, 0.7, rng.standard_normal(d).astype(np.float32))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 7])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_path_gives_what_all_nodes_give(depth, outputs):
+    rng = np.random.default_rng(depth)
+    trees = random_trees(depth, 6, outputs, rng)
+    assert trees.depth == depth
+    X = rng.standard_normal((5000, 6))
+    np.testing.assert_allclose(trees.decide(X), all_nodes(trees, X), atol=2e-4)
+    np.testing.assert_array_equal(trees.decide(sp.csr_array(X)), trees.decide(X))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_slopes_equal_differences_of_the_smooth_value(depth):
+    rng = np.random.default_rng(1)
+    descent = _Descent(depth, 0.0, 0.0, 0.0, sigma=0.8, n_epochs=1, batch_size=1, step=1.0)
+    columns = 2**depth - 1 + 2 * (2 ** (depth + 1) - 1)
+    products = rng.standard_normal((4, columns))
+    _, slopes = descent.value_and_slopes(products, 1.3)
+    for column in range(columns):
+        moved = [products.copy() for _ in range(2)]
+        moved[0][:, column] -= 1e-5
+        moved[1][:, column] += 1e-5
+        low, high = (descent.value_and_slopes(p, 1.3)[0] for p in moved)
+        np.testing.assert_allclose(slopes[:, column], (high - low) / 2e-5, atol=1e-7)
+
+
+def test_the_smooth_value_becomes_that_of_the_path():
+    rng = np.random.default_rng(2)
+    trees = random_trees(4, 3, 1, rng)
+    X = rng.standard_normal((300, 3))
+    rows = np.hstack([X - trees.centre, np.ones((300, 1))])
+    products = rows @ np.concatenate([trees.theta[0], trees.theta_prime[0], trees.weights[0]]).T
+    descent = _Descent(4, 0.0, 0.0, 0.0, sigma=trees.sigma, n_epochs=1, batch_size=1, step=1.0)
+    values, _ = descent.value_and_slopes(products, 1e4)
+    clear = (np.abs(products[:, :15]) > 1e-2).all(axis=1)
+    assert clear.sum() > 200
+    np.testing.assert_allclose(values[clear], trees.decide(X)[clear, 0], atol=1e-4)
+
+
+def testmoments_are_weighted_and_know_constant_features():
+    rng = np.random.default_rng(3)
+    X = np.hstack([rng.random((500, 2)) + 1e4, np.full((500, 1), 7.0), np.zeros((500, 1))])
+    weights = rng.integers(1, 4, 500).astype(float)
+    mean, scale = moments(X, weights)
+    repeated = np.repeat(X, weights.astype(int), axis=0)
+    np.testing.assert_allclose(mean, repeated.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(scale, [*repeated.std(axis=0)[:2], 1.0, 1.0], rtol=1e-4)
+
+
+def test_units_of_the_features_do_not_matter():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((600, 3))
+    y = X[:, 0] * X[:, 1] > 0
+    fit = [
+        LDKLClassifier(3, n_epochs=10, random_state=0).fit(rows, y).decision_function(rows)
+        for rows in (X, X * [1e-3, 1.0, 64.0], X + 100.0)
+    ]
+    for other in fit[1:]:
+        assert np.mean((fit[0] > 0) == (other > 0)) > 0.97

@@ -59,15 +59,6 @@ def test_costs_are_those_of_exact_spectra(report):
     assert ranks[0] > ranks[-1]
 
 
-def test_it_prints_as_tables(report):
-    text = repr(report)
-    assert text == str(report)
-    assert "F1 from 360 of them in 5 folds" in text
-    assert "tight" in text
-    assert "numbers a row" in text
-    assert "<table" in report._repr_html_()
-
-
 def test_f1_is_scikit_learns_with_weights_too():
     X, y = clusters()
     codes = (y == "wide").astype(np.intp)
@@ -77,16 +68,6 @@ def test_f1_is_scikit_learns_with_weights_too():
         problem = _BandwidthProblem(X, codes, weights, 2, gm.KernelSVC(), 0)
         ours = problem._f1(found, np.arange(len(y)))
         np.testing.assert_allclose(ours, f1_score(codes, found, average=None, sample_weight=weights))
-
-
-def test_a_grid_of_one_value_and_default_bandwidths():
-    X, y = clusters(120)
-    one = bandwidth_report(X, y, bandwidths=[0.5], folds=2, random_state=0, n_jobs=1)
-    assert [each.bandwidth for each in one.classes] == [0.5, 0.5]
-    assert one.best is one.costs[0]
-    default = bandwidth_report(X, y, folds=2, random_state=0, n_jobs=1)
-    assert len(default.costs) == 7
-    np.testing.assert_allclose(default.bandwidths[1:] / default.bandwidths[:-1], 2.0)
 
 
 @pytest.mark.slow
@@ -136,37 +117,3 @@ def test_a_million_rows_are_sampled_within_bounded_memory():
     assert found.n_rows == n
     assert sum(each.n_rows for each in found.classes) == n
     assert found.costs[0].numbers > n
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"bandwidths": []}, "bandwidths=.* is empty"),
-        ({"bandwidths": [1.0, -2.0]}, r"bandwidths\[1\]=-2.0 must be a positive"),
-        ({"bandwidths": [1.0, np.nan]}, r"bandwidths\[1\]=nan must be a positive"),
-        ({"bandwidths": "wide"}, "is not a sequence"),
-        ({"bandwidths": 2.0}, "is not a sequence"),
-        ({"folds": 1}, "folds=1 must be a whole number of at least 2"),
-        ({"folds": 31}, "class 'tight' has 30 of the rows, fewer than folds=31. Use fewer folds"),
-        ({"n_rows": 16}, "gives each of 2 classes 4 rows, fewer than folds=5. Raise n_rows to 20"),
-        ({"tol": 0.0}, "tol=0.0 must be a positive"),
-        ({"C": -1.0}, "C=-1.0 must be a positive"),
-        ({"standardize": "yes"}, "standardize='yes' must be True or False"),
-    ],
-)
-def test_unusable_parameters_say_what_to_give(given, message):
-    X, y = clusters()
-    with pytest.raises(gm.InputError, match=message):
-        bandwidth_report(X, y, **given)
-
-
-def test_unusable_rows_and_labels_say_why(report):
-    X, y = clusters()
-    with pytest.raises(gm.InputError, match="y has one class"):
-        bandwidth_report(X, np.zeros(len(X), int))
-    with pytest.raises(gm.InputError, match="requires y to be passed"):
-        bandwidth_report(X)
-    with pytest.raises(gm.InputError, match="All rows of a sample of X are equal"):
-        bandwidth_report(np.ones_like(X), y)
-    with pytest.raises(gm.InputError, match=r"bandwidth=7.0 was not tried. Take one of 0.1, 0.4, 1.6"):
-        report.cost(7.0)

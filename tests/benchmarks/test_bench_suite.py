@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import runpy
 import sys
 from pathlib import Path
@@ -243,13 +242,3 @@ def test_the_script_reports_errors_in_a_line(monkeypatch, capsys, tmp_path):
     assert "method 'nothing' is unknown" in capsys.readouterr().err
     assert script["main"](["--report", str(tmp_path), "--out", str(tmp_path / "none.jsonl")]) == 2
     assert "there are no results yet" in capsys.readouterr().err
-
-
-def test_the_server_of_processes_finds_what_it_is_to_import(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", "elsewhere")
-    for _ in range(2):
-        assert runner._server().get_start_method() == "forkserver"
-        assert os.environ["PYTHONPATH"].split(os.pathsep) == [str(BENCHMARKS), "elsewhere"]
-    monkeypatch.delenv("PYTHONPATH")
-    runner._server()
-    assert os.environ["PYTHONPATH"] == str(BENCHMARKS)

@@ -24,7 +24,7 @@ from suite.table_job import TableJob, scores
 from suite.table_methods import BEST, FAST, OURS, REFERENCE, TableMethod, Terms
 from suite.table_report import filled, line_text, text_of, write_report
 from suite.table_sets import LEAST_OF_CLASS, MIXED, NUMBERS, Split, split_of
-from suite.table_summary import Tables, bar, kinds, lost, places
+from suite.table_summary import Tables, bar, lost, places
 
 MACHINE = {
     "day": "2026-01-01",
@@ -176,14 +176,6 @@ def test_elo_by_hand():
     assert elo({"a": np.ones(2)}, "a") == {}
 
 
-def test_kinds_share_the_sets():
-    found = kinds(Tables.of(LINES))
-    assert found["regression"] == ["numbers", "near"]
-    assert (found["two classes"], found["more classes"]) == (["classes"], ["hard"])
-    assert found["with categories"] == ["hard"]
-    assert found["up to 2,000 training rows"] == ["hard", "numbers"]
-
-
 def test_lost_sets_are_named_with_who_wins():
     assert lost(Tables.of(LINES)) == [
         ("numbers", pytest.approx(0.3), [("lightgbm", pytest.approx(0.1))]),
@@ -293,21 +285,6 @@ def test_the_page_of_full_size_is_that_of_the_stored_lines():
         assert table_full.filled(text, lines, way) == text
 
 
-def test_lines_of_several_processors_say_which_methods_ran_where():
-    faster = LINES[0]["machine"] | {"processor": "another"}
-    ours = [line | {"machine": faster} if line["method"] == "gramian" else line for line in LINES]
-    page = text_of(ours)
-    assert "Stored run: gramian on another, 2026-01-01, commits abc; " in page
-    assert " on a processor, 2026-01-01, commits abc." in page
-
-
-def test_fits_on_a_busy_machine_are_counted():
-    assert "other work" not in text_of(LINES)
-    busy = [LINES[0] | {"load": 3.5}, LINES[1] | {"load": 2.1}, *LINES[2:]]
-    page = text_of(busy)
-    assert f"The machine had other work when 1 of the {len(LINES)} fits began" in page
-
-
 def test_splits_are_the_same_for_all_and_differ_by_number(no_folder):
     first, same, other = (split_of("breast_cancer", number) for number in (0, 0, 1))
     pd.testing.assert_frame_equal(first.X, same.X)
@@ -402,18 +379,6 @@ def test_scores_are_those_of_the_field():
     assert found["error"] == pytest.approx(0.5)
     assert found["log_loss"] == pytest.approx(-np.log([0.8, 0.6, 0.3, 0.5]).mean())
     assert found["wrong"] == 0.5
-
-
-def test_methods_unknown_or_not_installed(monkeypatch):
-    assert table_methods.check(["linear", "extra_trees", OURS]) == [OURS, "extra_trees", "linear"]
-    with pytest.raises(InputError, match=r"'lineer' is unknown. Did you mean 'linear'"):
-        table_methods.check(["lineer"])
-    lacking = TableMethod("none", "of nobody", lambda terms: None, ("no_such_module",))
-    monkeypatch.setitem(table_methods.TABLE_METHODS, "none", lacking)
-    assert "none" not in table_methods.available()
-    assert "no_such_module" in table_methods.absent()
-    with pytest.raises(InputError, match=r"'none' needs no_such_module, which is not installed\. make peers"):
-        table_methods.check(["none"])
 
 
 @pytest.mark.slow

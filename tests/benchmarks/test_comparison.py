@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import json
-import pickle
 
 import numpy as np
 import pytest
-from comparison import (
-    CLASSIFICATION,
-    CONTENDERS,
-    REGRESSION,
-    Contender,
-    error_of,
-    measure,
-    model_bytes,
-    search,
-)
-from comparison.contenders import OnSomeRows, ProblemFacts
+from comparison import CLASSIFICATION, CONTENDERS, REGRESSION, Contender, error_of, search
+from comparison.contenders import ProblemFacts
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
@@ -174,26 +164,3 @@ def test_search_refuses(change, message):
     given = {"X": X, "y": Y[REGRESSION], "task": REGRESSION, "seconds": 1.0, **change}
     with pytest.raises(InputError, match=message):
         search(CONTENDERS["gramian"], given["X"], given["y"], given["task"], seconds=given["seconds"])
-
-
-def test_shape_refuses_an_unknown_task():
-    with pytest.raises(InputError, match="expected 'regression' or 'classification'"):
-        ProblemFacts.of("ranking", X)
-
-
-def test_measure_and_model_bytes():
-    model = LinearRegression()
-    y = Y[REGRESSION]
-    measured = measure(model, X[:200], y[:200], X[200:], y[200:], REGRESSION)
-    assert measured.error == error_of(REGRESSION, y[200:], model.predict(X[200:]))
-    assert measured.fit_seconds > 0
-    assert measured.predict_seconds > 0
-    assert measured.model_bytes == model_bytes(model) == len(pickle.dumps(model, protocol=5))
-
-
-def test_some_rows_are_drawn_once_and_only_where_there_are_more():
-    few = OnSomeRows(LinearRegression(), 50, 0).fit(X, Y[REGRESSION])
-    same = OnSomeRows(LinearRegression(), 50, 0).fit(X, Y[REGRESSION])
-    np.testing.assert_array_equal(few.predict(X), same.predict(X))
-    whole = OnSomeRows(LinearRegression(), 500, 0).fit(X, Y[REGRESSION])
-    np.testing.assert_array_equal(whole.predict(X), LinearRegression().fit(X, Y[REGRESSION]).predict(X))

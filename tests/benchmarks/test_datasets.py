@@ -79,20 +79,6 @@ def test_fetch_errors(offline):
         load_dataset("letter")
 
 
-def test_fetched_types(offline):
-    shape = datasets.REMOTE["letter"].shape
-    offline((np.ones(shape), np.resize(np.array(["B", "A", "C"], object), shape[0])))
-    letter = load_dataset("letter")
-    assert (letter.X.dtype, letter.y.dtype, letter.n_train) == (np.float32, np.int16, 15_000)
-    assert list(letter.y[:3]) == [1, 0, 2]
-    shape = datasets.REMOTE["pendigits"].shape
-    offline((np.ones(shape), np.resize(np.array(["7", "2"], object), shape[0])))
-    assert list(load_dataset("pendigits").y[:2]) == [7, 2]
-    shape = datasets.REMOTE["wine"].shape
-    offline((np.ones(shape), np.full(shape[0], 5)))
-    assert load_dataset("wine").y.dtype == np.float64
-
-
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["pendigits", "letter", "wine", "cpusmall", "cadata"])
 def test_stored_sets_are_what_would_be_fetched(name):
@@ -118,43 +104,11 @@ def test_digits_are_deterministic_and_only_appended(tmp_path):
     assert (first.X[:1000] != first.X[1000:2000]).any()
 
 
-def test_digits_on_disk(tmp_path):
-    digits = make_digits(tmp_path / "digits.npy", 20_000)
-    assert isinstance(digits.X, np.memmap)
-    assert not digits.X.flags.writeable
-    assert (digits.X.shape, digits.X.dtype, digits.y.dtype) == ((20_000, 64), np.uint8, np.int64)
-    np.testing.assert_array_equal(np.load(tmp_path / "digits.npy", mmap_mode="r")[-5:], digits.X[-5:])
-    labels = load_digits().target
-    np.testing.assert_array_equal(digits.y, labels[digits.source])
-    assert np.bincount(digits.y).min() > 1800  # of 2,000 a class
-    assert len(np.unique(digits.source)) == len(labels)
-    assert len(np.unique(np.asarray(digits.X[:5000]), axis=0)) == 5000
-
-
 def test_undeformed_digits_are_the_originals(tmp_path, monkeypatch):
     for knob in ("MAX_SHIFT", "MAX_ANGLE", "MAX_ZOOM", "NOISE"):
         monkeypatch.setattr(datasets, knob, 0.0)
     digits = make_digits(tmp_path / "digits.npy", 500)
     np.testing.assert_array_equal(digits.X, load_digits().data[digits.source] * 15)
-
-
-def test_a_shift_moves_and_crops(tmp_path, monkeypatch):
-    images = np.zeros((1, 11, 11), np.float32)
-    images[0, 1:9, 1:9] = np.arange(64).reshape(8, 8)
-    for knob in ("MAX_ANGLE", "MAX_ZOOM", "NOISE"):
-        monkeypatch.setattr(datasets, knob, 0.0)
-
-    class Right(np.random.Generator):
-        def uniform(self, low, high, size):
-            return (
-                np.broadcast_to(np.array([[[0.0]], [[high]]]), size)
-                if len(size) == 3
-                else np.full(size, high)
-            )
-
-    pixels = datasets._deform(images, 1, Right(np.random.PCG64(0)))[1].reshape(8, 8)
-    np.testing.assert_array_equal(pixels[:, 1:], np.arange(64).reshape(8, 8)[:, :-1])
-    assert not pixels[:, 0].any()
 
 
 def test_digits_teach_a_classifier_across_a_split_by_source(tmp_path):
@@ -179,12 +133,3 @@ def test_digits_from_some_originals(tmp_path):
     ):
         with pytest.raises(InputError, match=text):
             make_digits(tmp_path / "d.npy", 5, originals=np.array(wrong))
-
-
-def test_digits_errors(tmp_path):
-    with pytest.raises(InputError, match="n_rows=0 must be a whole number of at least 1"):
-        make_digits(tmp_path / "d.npy", 0)
-    with pytest.raises(InputError, match="rows_per_block=-1 must be"):
-        make_digits(tmp_path / "d.npy", 5, rows_per_block=-1)
-    with pytest.raises(InputError, match=r"absent does not exist\. Create it first"):
-        make_digits(tmp_path / "absent" / "d.npy", 5)

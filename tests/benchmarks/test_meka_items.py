@@ -6,17 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from papers.meka_methods import (
-    BASELINES,
-    LITERAL,
-    MEKA_LITERAL,
-    OURS,
-    Sizes,
-    below,
-    fitted,
-    in_words,
-    numbers,
-)
+from papers.meka_methods import BASELINES, LITERAL, MEKA_LITERAL, OURS, Sizes, fitted, numbers
 from papers.meka_regression import spectrum
 
 RNG = np.random.default_rng(0)
@@ -51,12 +41,3 @@ def test_a_singular_literal_core_is_no_fit():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fitted(MEKA_LITERAL, Sizes(X, 20.0, 3, 0), 1e7) is None
-
-
-def test_claims_say_where_they_hold():
-    curves = {"a": {1: 0.1, 2: 0.3, 3: 0.1}, "b": {1: 0.2, 2: 0.2, 3: 0.2}, "c": {1: 0.05, 3: 0.3}}
-    assert below(curves, "a", ["b"]) == "everywhere but at 2"
-    assert below(curves, "a", ["b", "c"]) == "at 3 only"
-    assert below(curves, "c", ["b"]) == "at 1 only"
-    assert in_words([1, 2], [1, 2]) == "everywhere"
-    assert in_words([], [1, 2]) == "nowhere"

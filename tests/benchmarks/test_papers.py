@@ -11,7 +11,7 @@ import reproduce
 from papers.catalogue import PAPERS, chosen
 from papers.items import Item, Paper, Run, Value
 from papers.lines import RESULTS, measure, of_item, read
-from papers.page import draw, filled, marked, section
+from papers.page import filled, marked
 
 from gramian.exceptions import InputError
 
@@ -41,16 +41,6 @@ def two_values(name, run):
 TABLE = Item("table 9", ("a", "b"), two_values)
 FIGURE = Item("figure 9", ("a",), two_values, across="rank", verdict=lambda lines: f"{len(lines)} points.")
 PAPER = Paper("kals", "kals.md", (TABLE, FIGURE))
-
-
-def two_measures(name, run):
-    for value in two_values(name, run):
-        yield value
-        yield Value("ours", "x linear", 20 * value.value, value.setting, published=3.0)
-        yield Value("ours", "ns a row", 40 * value.value, value.setting)
-
-
-TRADE = Item("figure 8", ("a",), two_measures, against="x linear")
 
 
 @pytest.fixture
@@ -86,55 +76,6 @@ def test_an_interrupted_item_leaves_the_earlier_lines(stored):
     assert stored.read_text() == before
 
 
-def test_tables_have_the_papers_numbers_beside_ours(stored):
-    text = "\n".join(section(PAPER, TABLE, read(stored)))
-    assert "| a | ours | rank 10 | 0.25 | 0.125 | 0.50 | 0.5 |" in text
-
-
-@pytest.mark.slow
-def test_figures_have_a_column_for_each_point_and_a_picture(stored, tmp_path):
-    pytest.importorskip("matplotlib")
-    lines = read(stored)
-    text = "\n".join(section(PAPER, FIGURE, lines))
-    assert "| a | ours | relative error | 0.125 (paper 0.25) | 0.25 (paper 0.5) |" in text
-    assert "2 points." in text
-    first = draw(PAPER, FIGURE, lines, tmp_path).read_bytes()
-    assert draw(PAPER, FIGURE, lines, tmp_path).read_bytes() == first
-    assert draw(PAPER, TABLE, lines, tmp_path) is None
-
-
-@pytest.mark.slow
-def test_trade_offs_have_a_row_for_each_point_and_a_measure_on_the_horizontal_axis(tmp_path):
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "lines.jsonl"
-    list(measure(PAPER, TRADE, "a", Run(), path, 1))
-    text = "\n".join(section(PAPER, TRADE, read(path)))
-    assert "| set | method | setting | relative error | x linear | ns a row | s |" in text
-    assert "| a | ours | rank 10 | 0.125 (paper 0.25) | 2.5 (paper 3) | 5 | 0.5 |" in text
-    picture = draw(PAPER, TRADE, read(path), tmp_path)
-    assert "kals-figure-8.svg" in text
-    assert picture.name == "kals-figure-8.svg"
-    assert picture.read_text().count(">relative error</text>") == 1
-    assert ">x linear</text>" in picture.read_text()
-    assert "ns a row" not in picture.read_text()
-
-
-def test_a_method_has_one_colour_and_is_named_once(tmp_path):
-    pytest.importorskip("matplotlib")
-
-    def measured(name, run):
-        for method in ("a", "b", "c") if name == "first" else ("b", "d"):
-            yield Value(method, "rmse", 1.0, {"rank": 2})
-
-    item = Item("figure 7", ("first", "second"), measured, across="rank")
-    for name in item.sets:
-        list(measure(PAPER, item, name, Run(), tmp_path / "lines.jsonl", 1))
-    text = draw(PAPER, item, read(tmp_path / "lines.jsonl"), tmp_path).read_text()
-    # The second panel names "d", in the fourth colour, and "b" beside it.
-    assert [len(re.findall(f">{name}</text>", text)) for name in "abcd"] == [1, 2, 1, 1]
-    assert len(re.findall("#d62728", text)) > 0
-
-
 def test_a_page_is_filled_between_its_markers(stored):
     page = "before\n<!-- measured: kals, table 9 -->\nold\n<!-- end -->\nafter\n"
     text = filled(page, [PAPER], read(stored), "figures")
@@ -142,15 +83,6 @@ def test_a_page_is_filled_between_its_markers(stored):
     assert "old" not in text
     assert text.startswith("before\n")
     assert text.endswith("<!-- end -->\nafter\n")
-    assert filled(text, [PAPER], read(stored), "figures") == text
-
-
-def test_a_page_says_once_when_its_items_were_measured(stored):
-    page = "<!-- measured: kals, table 9 -->\n<!-- end -->\n<!-- measured: runs -->\nold\n<!-- end -->\n"
-    text = filled(page, [PAPER], read(stored), "figures")
-    assert "old" not in text
-    assert '`python benchmarks/reproduce.py --only kals --items "table 9"`' in text
-    assert text.count("1 thread | table 9 |") == 1
     assert filled(text, [PAPER], read(stored), "figures") == text
 
 

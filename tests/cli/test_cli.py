@@ -21,11 +21,9 @@ for extra in ("typer", "pyarrow", "pandas"):
     pytest.importorskip(extra)
 
 import pandas as pd
-from click.testing import Result
-from typer.testing import CliRunner
+from command_line import bad, good, run
 
 from gramian.cli import files
-from gramian.cli.app import app
 from gramian.data.formats import text
 from gramian.reporting import rows as cli_rows
 
@@ -38,23 +36,6 @@ FRAME = pd.DataFrame(
 FRAME["y"] = np.sin(2 * FRAME.a) + (FRAME.b - 1e4) / 200 + 0.05 * RNG.standard_normal(N)
 TEXT = FRAME.assign(y=np.where(FRAME.y > 0, "yes", "no"))
 GIVEN = ["--gamma", "0.2", "--alpha", "0.1"]
-
-
-def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-def good(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output + str(result.exception)
-    return " ".join(result.stdout.split())
-
-
-def bad(code: int, *arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == code, result.output
-    assert isinstance(result.exception, SystemExit)  # no traceback
-    return " ".join(result.stderr.split())
 
 
 def write(frame: pd.DataFrame, path: Path) -> Path:
@@ -297,7 +278,7 @@ def test_errors_of_fit(tmp_path: Path) -> None:
         ((table, *y, "--approximation", "mega", *out), "--approximation 'mega' is unknown"),
     ]
     for arguments, said in cases:
-        error = bad(1, "fit", *arguments)
+        error = bad("fit", *arguments)
         assert error.startswith("Error: "), arguments
         assert said in error, arguments
     assert not (tmp_path / "m.gramian").exists()
@@ -320,7 +301,7 @@ def test_errors_of_predict(model: Path, tmp_path: Path) -> None:
         ((model, rows, "--out", tmp_path / "no" / "p.csv"), "does not exist. Create it first"),
     ]
     for arguments, said in cases:
-        assert said in bad(1, "predict", *arguments), arguments
+        assert said in bad("predict", *arguments), arguments
 
 
 @pytest.mark.parametrize(
@@ -336,7 +317,7 @@ def test_errors_of_predict(model: Path, tmp_path: Path) -> None:
     ],
 )
 def test_bad_usage_ends_with_2(arguments: list[str], said: str) -> None:
-    assert said in bad(2, *arguments)
+    assert said in bad(*arguments, code=2)
 
 
 def test_traceback_is_shown_on_request(tmp_path: Path) -> None:
@@ -423,6 +404,6 @@ def test_an_error_in_the_last_block_leaves_the_old_file(
     out = tmp_path / "p.csv"
     out.write_text("old")
     holes = write(FRAME.assign(b=FRAME.b.where(FRAME.index < N - 1)), tmp_path / "r.csv")
-    assert "Row 149 of" in bad(1, "predict", model, holes, "--out", out)
+    assert "Row 149 of" in bad("predict", model, holes, "--out", out)
     assert out.read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.csv", "r.csv"]

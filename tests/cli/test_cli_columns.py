@@ -1,27 +1,30 @@
-"""Columns with a role on the command line: left out, groups, times, weights."""
+"""Columns with a role on the command line, and the wording of its messages."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from command_line import bad, good
+from typer.testing import CliRunner
 
 import gramian as gm
+from gramian.cli.app import app
+from gramian.cli.options import TrainingOptions
+from gramian.cli.report import OPTIONS, in_options
 from gramian.model_file import describe
+from gramian.reporting.judging import scores, trivial
 
 for extra in ("typer", "pyarrow", "pandas"):
     pytest.importorskip(extra)
 
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
-from click.testing import Result
-from typer.testing import CliRunner
-
-from gramian.cli.app import app
-from gramian.reporting.judging import scores, trivial
 
 RNG = np.random.default_rng(0)
 N = 80
@@ -37,23 +40,6 @@ FRAME = pd.DataFrame(
 )
 FRAME["cost"] = np.sin(FRAME.x) + 0.1 * RNG.standard_normal(N)
 QUICK = ["--kernel", "laplacian", "--metric", "none", "--threads", "1"]
-
-
-def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-def good(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output + str(result.exception)
-    return " ".join(result.stdout.split())
-
-
-def bad(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 1, result.output
-    assert isinstance(result.exception, SystemExit)  # no traceback
-    return " ".join(result.stderr.split())
 
 
 @pytest.fixture
@@ -155,3 +141,49 @@ def test_slips_are_told(table: Path, tmp_path: Path) -> None:
         *("plan", table, "--target", "cost", *drop, "--drop", "id", "--groups", "patient"),
         *("--weight", "w", "--time", "date"),
     )
+
+
+# ---- messages name options --------------------------------------------------------------------------
+
+for extra in ("typer", "pyarrow", "pandas"):
+    pytest.importorskip(extra)
+
+
+N_ROWS = 60
+X = np.random.default_rng(0).standard_normal(N_ROWS)
+#: Options whose names no parameter of the library has.
+OWN = {"task", "holdout"}
+
+
+def test_every_option_has_a_parameter_that_messages_name() -> None:
+    hints = get_type_hints(TrainingOptions, include_extras=True)
+    names = {f.name for f in fields(TrainingOptions) if get_origin(hints[f.name]) is Annotated}
+    options = {f"--{name.replace('_', '-')}" for name in names - OWN}
+    assert options <= set(OPTIONS.values())
+    assert set(OPTIONS.values()) - options == {"--coverage"}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_each_parameter_is_said_as_its_option(name: str) -> None:
+    said = in_options(
+        f"{name}='a=1' of column '{name}=2' is wrong. Raise it ({name}=), or pass {name}=['b']."
+    )
+    option = OPTIONS[name]
+    wanted = f"{option} 'a=1' of column '{name}=2' is wrong. Raise it ({option}), or pass {option} 'b'."
+    assert said == wanted
+
+
+def test_unused_columns_are_the_last_line_or_an_error(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"it is": 2, "x": X, "z": X**2, "one": 1, "y": X})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    quick = ["--target", "y", "--kernel", "laplacian", "--metric", "none", "--threads", "1"]
+    command = ["fit", str(tmp_path / "t.csv"), *quick, "--out", str(tmp_path / "m.gramian")]
+    result = CliRunner().invoke(app, command)
+    assert result.stdout.splitlines()[-1] == "Not used: 2 of 4 columns, 'it is', 'one'."
+    assert re.search(r"predicted peak.*, of 1 GB", " ".join(result.stdout.split()))
+    for again in (command, ["plan", str(tmp_path / "t.csv"), "--target", "y"]):
+        result = CliRunner().invoke(app, [*again, "--drop", "z"])
+        assert result.exit_code == 1
+        said = " ".join(result.stderr.split())
+        assert "2 of 3 columns cannot be used. Column 'it is' is constant and is not used." in said
+        assert said.endswith("pass --drop 'it is' --drop one.")

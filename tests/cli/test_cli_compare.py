@@ -22,11 +22,9 @@ for extra in ("typer", "pyarrow", "pandas"):
     pytest.importorskip(extra)
 
 import pandas as pd
-from click.testing import Result
-from typer.testing import CliRunner
+from command_line import bad, run
 
 from gramian.cli import compare
-from gramian.cli.app import app
 from gramian.data.tables import as_table
 from gramian.summary.terminal import renderable
 
@@ -40,17 +38,6 @@ NAMES = ["gramian", "Nystroem + ridge", "HistGradientBoosting"]
 def rules(task: Any = "regression", **changes: Any) -> compare.Rules:
     given = {"seconds": 0.2, "memory": "200MB", "folds": 3, "threads": 1}
     return compare.Rules(task=task, **(given | changes))
-
-
-def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-def bad(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 1, result.output
-    assert isinstance(result.exception, SystemExit)
-    return " ".join(result.stderr.split())
 
 
 class Numbers(RegressorMixin, BaseEstimator):

@@ -20,10 +20,8 @@ for extra in ("typer", "pyarrow", "pandas", "matplotlib"):
     pytest.importorskip(extra)
 
 import pandas as pd
-from click.testing import Result
-from typer.testing import CliRunner
+from command_line import bad, good
 
-from gramian.cli.app import app
 from gramian.reporting.judging import judge
 from gramian.reporting.pictures import spectrum
 
@@ -35,23 +33,6 @@ PRICE = np.sin(2 * X[:, 0]) + X[:, 1]
 LABEL = np.where(PRICE > 0.8, "<i>high</i>", np.where(PRICE > -0.3, "$mid", "low & co"))
 REGRESSION = pd.DataFrame(X, columns=NAMES).assign(price=PRICE)
 CLASSES = pd.DataFrame(X, columns=NAMES).assign(label=LABEL)
-
-
-def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-def good(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output + str(result.exception)
-    return " ".join(result.stdout.split())
-
-
-def bad(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 1, result.output
-    assert isinstance(result.exception, SystemExit)
-    return " ".join(result.stderr.split())
 
 
 def saved(model: Any, folder: Path, frame: pd.DataFrame, target: str) -> Path:

@@ -18,12 +18,10 @@ for extra in ("typer", "pyarrow", "pandas"):
     pytest.importorskip(extra)
 
 import pandas as pd
-from click.testing import Result
-from typer.testing import CliRunner
+from command_line import bad, good, run
 
 from gramian.cli import app as cli_app
 from gramian.cli import table_training
-from gramian.cli.app import app
 from gramian.cli.options import TrainingOptions, check_settings, for_tables
 from gramian.data.formats.numpy_files import read_arrays
 
@@ -47,23 +45,6 @@ REGRESSION = FRAME.assign(price=PRICE)
 CLASSES = FRAME.assign(kind=np.where(PRICE > 1, "dear", "cheap"))
 #: The cheapest search that is one.
 QUICK = ["--kernel", "laplacian", "--metric", "none", "--threads", "1"]
-
-
-def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(app, [str(a) for a in arguments])
-
-
-def good(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output + str(result.exception)
-    return " ".join(result.stdout.split())
-
-
-def bad(*arguments: Any) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 1, result.output
-    assert isinstance(result.exception, SystemExit)  # no traceback
-    return " ".join(result.stderr.split())
 
 
 def write(frame: pd.DataFrame, path: Path) -> Path:

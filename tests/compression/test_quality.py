@@ -9,16 +9,12 @@ import pytest
 import scipy.sparse as sp
 
 import gramian as gm
-from gramian._tiles import one_blas_thread
 from gramian.compression.quality import ErrorEstimate
 
 N = 180
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_blas_thread():
-    with one_blas_thread():
-        yield
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 
 def clustered(rng):

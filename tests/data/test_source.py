@@ -1,4 +1,4 @@
-"""Row sources: views, order of rows, and the check of memmaps."""
+"""Row sources: views, order of rows, memmaps, scores with their own targets, rows sampled as float32."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 
+import gramian as gm
 from gramian.data import ArraySource, RowSource, as_source
+from gramian.data.floats import as_float
 from gramian.data.source import row_blocks, sample_rows
 from gramian.data.values import too_large
 from gramian.exceptions import InputError
@@ -152,3 +158,119 @@ def test_errors():
 def test_the_least_whole_number_has_a_size(kind):
     rows = np.array([[np.iinfo(kind).min, 0], [1, 2]], kind)
     assert too_large(rows) is too_large(sp.csr_matrix(rows)) is None
+
+
+# ---- ``score(source)`` takes the target of ``open_data( ---------------------------------------------
+
+FAST = {"n_levels": 0, "n_units": 4, "n_directions": 2, "random_state": 0}
+REGRESSORS = [
+    gm.KernelRidge(gamma=3.0),
+    gm.KernelRidgeCV(gammas=[1.0, 3.0]),
+    gm.KernelSVR(),
+    gm.GaussianProcessRegressor(random_state=0),
+    gm.DCPredRegressor(n_levels=1, random_state=0),
+    gm.FastKernelRegressor(**FAST),
+    gm.TabularRegressor(kernel="gaussian", metric=None, random_state=0),
+]
+CLASSIFIERS = [
+    gm.KernelRidgeClassifier(gamma=3.0),
+    gm.KernelSVC(),
+    gm.KernelLogisticRegression(),
+    gm.DCSVC(random_state=0),
+    gm.DCPredClassifier(n_levels=1, random_state=0),
+    gm.FastKernelClassifier(**FAST),
+    gm.TabularClassifier(kernel="gaussian", metric=None, random_state=0),
+]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Rows, and a source of them, with targets that are numbers or labels."""
+    rng = np.random.default_rng(0)
+    X = rng.random((150, 3))
+    y = np.sin(4 * X[:, 0])
+    folder = tmp_path_factory.mktemp("sources")
+    found = {}
+    for name, target in (("numbers", y), ("labels", np.where(y > 0.5, "up", "down"))):
+        np.savez(folder / f"{name}.npz", X=X, y=target)
+        found[name] = X, target, gm.open_data(folder / f"{name}.npz", target="y")
+    return found
+
+
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__)
+def test_a_source_is_scored_by_its_own_target(rows, model):
+    X, y, source = rows["labels" if model in CLASSIFIERS else "numbers"]
+    model.fit(X, y)
+    expected = model.score(X, y)
+    assert model.score(source) == pytest.approx(expected, abs=1e-6)
+    assert model.score(source, y) == model.score(source)
+    weights = np.arange(150.0)
+    assert model.score(source, sample_weight=weights) == pytest.approx(
+        model.score(X, y, sample_weight=weights), abs=1e-6
+    )
+    with pytest.raises(InputError, match="requires y to be passed"):
+        model.score(X)
+
+
+def test_compressed_models_score_sources_too(rows):
+    X, y, source = rows["numbers"]
+    fast = gm.compress(REGRESSORS[0].fit(X, y), X, **FAST)
+    assert fast.score(source) == pytest.approx(fast.score(X, y), abs=1e-6)
+    table = REGRESSORS[-1].fit(X, y).compress(X, n_levels=0, n_units=4, n_directions=2)
+    assert table.score(source) == pytest.approx(table.score(X, y), abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__)
+def test_a_source_is_fitted_by_its_own_target(rows, model):
+    X, y, source = rows["labels" if model in CLASSIFIERS else "numbers"]
+    expected = clone(model).fit(source, y).predict(X)
+    assert (clone(model).fit(source).predict(X) == expected).all()
+    with pytest.raises(InputError, match="requires y to be passed"):
+        clone(model).fit(X)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [True, False], ids=["targets", "no targets"])
+def test_models_of_other_libraries_and_functions_are_compressed_on_sources(rows, given):
+    X, y, source = rows["numbers"]
+    pipeline = make_pipeline(StandardScaler(), SVR()).fit(X, y)
+    for teacher in (SVR().fit(X, y), pipeline, lambda points: points[:, 0]):
+        found = [gm.compress(teacher, one, y if given else None, **FAST) for one in (source, X)]
+        assert (found[0].predict(X) == found[1].predict(X)).all()
+
+
+# ---- sampled rows as float32 ------------------------------------------------------------------------
+
+ROWS = np.random.default_rng(3).standard_normal((80, 4))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "narrow"),
+    [
+        (gm.Gaussian(1.0), True),
+        (gm.Gaussian(1e-7), False),
+        (gm.Exponential(1e-3), False),
+        (gm.Linear(), True),
+    ],
+    ids=str,
+)
+def test_rows_are_rounded_where_the_kernel_does_not_see_it(kernel, narrow):
+    found = as_float(ROWS, np.float32, kernel)
+    assert found.dtype == (np.float32 if narrow else np.float64)
+    error = np.abs(np.diagonal(kernel(ROWS, found.astype(np.float64))) / kernel.diagonal(ROWS) - 1.0)
+    assert error.max() <= 2e-5
+
+
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("model", [gm.KernelRidge, gm.KernelSVR])
+def test_rows_of_any_size_are_known_again(model, size):
+    # All other rows are too far to count: the answer for a row is its own target's.
+    y = np.where(np.arange(80) % 2, 1.0, -1.0)
+    fits = [
+        model(kernel=gm.Matern(2.0, nu=2.5), tile_dtype=kind, random_state=0).fit(size * ROWS, y)
+        for kind in ("float32", "float64")
+    ]
+    found, wanted = (fit.predict(size * ROWS) for fit in fits)
+    assert np.abs(wanted).min() > 0.1
+    np.testing.assert_allclose(found, wanted, atol=1e-3)

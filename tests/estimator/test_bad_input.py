@@ -187,6 +187,12 @@ def test_parameters_of_an_instance_that_would_have_no_effect(parameters):
         ridge.fit(X, Y)
 
 
+def test_a_process_names_itself_as_the_owner_of_such_parameters():
+    model = gm.GaussianProcessRegressor(approximation=gm.MultiResolution(gamma=2.0), random_state=0)
+    with pytest.raises(gm.InputError, match="gamma is taken from GaussianProcessRegressor"):
+        model.fit(X, Y)
+
+
 RIDGES = {
     "alpha 0": ({"alpha": 0}, "alpha=0 must be a positive, finite number"),
     "alpha below 0": ({"alpha": -1.0}, "alpha=-1.0 must be a positive, finite number"),

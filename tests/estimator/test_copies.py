@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,7 +14,7 @@ from sklearn.model_selection import KFold
 import gramian as gm
 from gramian.data.source import as_source
 from gramian.estimator.labelled import labelled_numbers
-from gramian.estimator.repeats import without_copies
+from gramian.estimator.repeats import find_repeats, without_copies
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -99,3 +101,76 @@ def test_rows_that_no_budget_holds_are_not_looked_at():
     assert without_copies(rows, 64 * 300 - 1) == (rows, None)
     with pytest.warns(gm.exceptions.AccuracyWarning, match=TOLD):
         assert without_copies(rows, 64 * 300)[0].n == 60
+
+
+# ---- copies are told from rows of few values --------------------------------------------------------
+
+DRAW = np.random.default_rng(0)
+FREE = DRAW.normal(size=(300, 3))
+LEVELS = DRAW.integers(1, 11, (300, 1)).astype(float)
+GRID = np.tile(np.stack(np.meshgrid(*[range(3)] * 4), -1).reshape(-1, 4), (4, 1)).astype(float)
+TWICE = DRAW.permutation(np.tile(np.arange(300), 2))
+PEOPLE = np.c_[DRAW.integers(0, 2, 900), DRAW.integers(1, 80, 900), DRAW.poisson(0.5, (900, 2))].astype(float)
+
+
+def n_groups(X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = find_repeats(as_source(X), np.asarray(y))
+    return None if found is None else (found.groups.max() + 1, found.copies.max() + 1)
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (FREE, FREE[:, 0]),
+        (np.round(FREE, 1), FREE[:, 0] > 0),
+        (LEVELS, DRAW.normal(size=300)),
+        (LEVELS, DRAW.random(300) < 0.3),
+        (LEVELS, LEVELS > 5),
+        (GRID, DRAW.normal(size=len(GRID))),
+        (GRID, GRID.sum(axis=1) > 4),
+        (PEOPLE, DRAW.random(900) < 0.4),
+        (PEOPLE[:, 1:2], DRAW.random(900) < 0.05),
+        ((DRAW.random((500, 100)) < 0.01).astype(float), DRAW.random(500) < 0.5),
+        (np.zeros((40, 2)), np.zeros(40)),
+    ],
+)
+def test_rows_of_few_values_are_measurements_of_their_own(X, y):
+    assert n_groups(X, y) is None
+
+
+def test_a_target_is_no_feature():
+    a, b = DRAW.normal(size=(2, 200))
+    X, y = np.tile(np.r_[a, b], 2)[:, None], np.tile(np.r_[b, a], 2)
+    assert n_groups(X, y) == (400, 400)  # (a, b) is another row than (b, a)
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (FREE, FREE[:, 0]),
+        (FREE, FREE[:, 0] > 0),
+        (FREE[:, :1], FREE[:, 0] > 0),
+        (np.round(FREE, 1), FREE[:, 0] > 0.2),
+        (LEVELS, DRAW.normal(size=300)),
+        (np.c_[FREE, np.full(300, np.nan)], FREE[:, 0]),
+    ],
+)
+def test_copies_are_found(X, y):
+    assert n_groups(X[TWICE], y[TWICE]) == (300, 300)
+
+
+def test_it_makes_no_difference_what_holds_the_rows():
+    X = (FREE * (DRAW.random(FREE.shape) < 0.7))[TWICE]
+    y = np.c_[FREE[:, 0], FREE[:, 1]][TWICE]
+    with pytest.warns(UserWarning, match="300 of 600 rows repeat one of the 300 others"):
+        dense = find_repeats(as_source(X), y)
+    with pytest.warns(UserWarning, match="300 of 600 rows"):
+        thin = find_repeats(as_source(sp.csr_array(X)), y)
+    assert dense is not None
+    assert thin is not None
+    np.testing.assert_array_equal(dense.copies, thin.copies)
+    first, weights = dense.merged(None)
+    assert first.tolist() == sorted(np.unique(TWICE, return_index=True)[1].tolist())
+    assert (weights == 2).all()

@@ -282,15 +282,6 @@ def test_given_landmarks_are_numbers(data):
     np.testing.assert_array_equal(values.landmarks_, numbers)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_threads_change_nothing(n_jobs, data):
-    K = data[2]
-    one = of(GLOBAL["nystrom"], "precomputed", n_jobs=2).fit(K)
-    np.testing.assert_array_equal(
-        of(GLOBAL["nystrom"], "precomputed", n_jobs=n_jobs).fit(K).transform(K), one.transform(K)
-    )
-
-
 # ---- what is not a kernel matrix ----------------------------------------------------------------
 
 

@@ -290,3 +290,22 @@ def test_held_out_rows_leave_one_to_train_on():
     X = np.random.default_rng(0).normal(size=(80, 2))
     model = gm.KernelRidge(metric=gm.LearnedMetric(held_out=0.999), random_state=0).fit(X, X[:, 0])
     assert np.isfinite(model.predict(X)).all()
+
+
+# ---- learned metrics beside chosen penalties and budgets of their rounds ----------------------------
+
+ROWS = np.random.default_rng(0).random((300, 4))
+SINES = np.sin(5.0 * ROWS[:, 0])
+ONE_ROUND = gm.LearnedMetric(rounds=1, powers=(1.0,), bandwidth=False)
+
+
+def test_a_penalty_that_is_chosen_goes_with_a_learned_metric():
+    model = gm.KernelRidge("auto", metric=ONE_ROUND, random_state=0).fit(ROWS, SINES)
+    assert model.alpha_ > 0
+    assert model.feature_importances_.argmax() == 0
+
+
+def test_rounds_of_a_metric_do_not_compare_their_smaller_budget_with_an_instance():
+    inner = gm.Nystrom(rank=40, memory_budget="300MB")
+    model = gm.KernelRidge(0.1, approximation=inner, memory_budget="300MB", metric=ONE_ROUND, random_state=0)
+    assert model.fit(ROWS, SINES).rank_ == 40

@@ -1,27 +1,34 @@
-"""Laws of the rectangular K̃, over the market of operators: both sides from one stall, and from fits."""
+"""Laws of rectangular K̃ and of K̃ + D over the market of operators, against dense oracles."""
 
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
+import scipy.linalg as la
 import scipy.sparse as sp
 from approximation_market import GAMMA, settings, tree
-from operator_market import MARKET, N, Stall, basis, dense_psd_core, rows_of
+from operator_market import (
+    MARKET,
+    N,
+    Stall,
+    basis,
+    dense_psd_core,
+    global_and_blocks,
+    indefinite_core,
+    rows_of,
+)
 
 import gramian as gm
-from gramian._tiles import one_blas_thread
-from gramian.exceptions import InputError
-from gramian.operators import BasisLevel, BlockOperator, CrossOperator
+from gramian.exceptions import AccuracyWarning, InputError, NumericalWarning
+from gramian.operators import BasisLevel, BlockOperator, CrossOperator, DiagonalPlus
 
 M = 50  # rows of the left side
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_blas_thread():
-    with one_blas_thread():
-        yield
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 
 @pytest.fixture(params=MARKET, ids=lambda f: f.__name__)
@@ -173,3 +180,167 @@ def test_arrays_are_kept_as_they_are():
     assert op.right[0].blocks[0] is stall.levels[0].blocks[0]
     assert isinstance(stall.operator(), BlockOperator)
     assert op.shape == (N, N)
+
+
+# ---- laws of K̃ + D over the market of operators ----------------------------------------------------
+
+
+def added(n: int) -> np.ndarray:
+    """A diagonal with zeros and entries from 1e-3 to 10."""
+    rng = np.random.default_rng(11)
+    return np.where(rng.random(n) < 0.3, 0.0, 10.0 ** rng.uniform(-3, 1, n))
+
+
+def made_with_diagonal(stall: Stall, n_jobs: int = 1) -> tuple[DiagonalPlus, np.ndarray]:
+    k = stall.oracle()
+    d = added(len(k))
+    return DiagonalPlus(stall.operator(n_jobs), d), k + np.diag(d)
+
+
+def shifted(stall: Stall, alpha: float) -> np.ndarray:
+    """K̃ + D + alpha·I with the negative part of S W C Wᵀ S clipped, S = (D + alpha·I)^(−1/2)."""
+    *upper, last = [level.to_dense() for level in stall.levels]
+    core = np.eye(last.shape[1]) if stall.core is None else stall.core.to_dense()
+    root = np.sqrt(added(len(last)) + alpha)
+    values, vectors = la.eigh(last @ core @ last.T / np.outer(root, root))
+    clipped = (vectors * np.maximum(values, 0.0)) @ vectors.T * np.outer(root, root)
+    return clipped + sum(g @ g.T for g in upper) + np.diag(root**2)
+
+
+def test_dense_form_products_and_parts(stall):
+    op, k = made_with_diagonal(stall)
+    rng = np.random.default_rng(0)
+    v, w = rng.standard_normal((len(k), 3)), rng.standard_normal((len(k), 2))
+    rows, cols = rng.integers(len(k), size=11), rng.integers(len(k), size=6)
+    close(op.to_dense(), k)
+    close(op @ v, k @ v)
+    close(op @ v[:, 0], k @ v[:, 0])
+    close(v.T @ op, v.T @ k)
+    close(w.T @ (op @ v), (op.T @ w).T @ v)
+    close(op @ (2.0 * v[:, 0] - 3.0 * w[:, 0]), 2.0 * (op @ v[:, 0]) - 3.0 * (op @ w[:, 0]))
+    close(op.diagonal(), np.diag(k))
+    close(op.trace(), np.trace(k))
+    close(op.entries(rows, cols), k[np.ix_(rows, cols)])
+    close(op.entries(rows, rows), k[np.ix_(rows, rows)])
+    close(op.as_scipy() @ v, k @ v)
+    close(op.as_scipy().T @ v, k @ v)
+    for s in range(op.n_blocks):
+        own = op.block_rows(s)
+        close(op.block(s), k[np.ix_(own, own)])
+    assert op.shape == k.shape
+    assert op.dtype == np.float64
+    assert op.rank == op.operator.rank
+    assert op.nbytes == op.operator.nbytes + 8 * len(k)
+    close(op.block_errors(lambda i, j: 2.0 * k[np.ix_(i, j)])[0], 0.5)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 100.0])
+def test_solve_and_logdet(stall, alpha):
+    op, _ = made_with_diagonal(stall)
+    full = shifted(stall, alpha)
+    y = np.random.default_rng(2).standard_normal((len(full), 2))
+    want = la.solve(full, y, assume_a="pos")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        found, logdet = op.solution(y, alpha), op.logdet(alpha)
+        close(op.solve(y[:, 0], alpha), want[:, 0], rel=1e-8)
+    close(found.value, want, rel=1e-8)
+    assert found.residual < 1e-8
+    assert found.clipped == op.clipped_
+    np.testing.assert_allclose(logdet, np.linalg.slogdet(full)[1], rtol=1e-9, atol=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 100.0])
+def test_leverages(stall, alpha):
+    op, _ = made_with_diagonal(stall)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        found = op.leverages(alpha)
+    np.testing.assert_allclose(found, 1.0 - alpha * np.diag(la.inv(shifted(stall, alpha))), atol=1e-8)
+
+
+def test_eigvalsh(stall):
+    op, k = made_with_diagonal(stall)
+    close(op.eigvalsh(), la.eigvalsh(k)[::-1])
+    assert op.clipped_ == 0.0
+
+
+def test_an_indefinite_core_is_clipped_with_its_amount():
+    stall = indefinite_core(np.random.default_rng(7), "float64")
+    op, _ = made_with_diagonal(stall)
+    root = np.sqrt(added(len(op.added)) + 1.0)
+    values = la.eigvalsh(stall.oracle() / np.outer(root, root))
+    with pytest.warns(NumericalWarning, match=r"S = T C Tᵀ is indefinite: negative eigenvalues with sum -"):
+        op.solve(np.ones(len(root)), 1.0)
+    close(op.clipped_, -values[values < 0].sum())
+
+
+def test_alphas_in_turn_threads_and_pickling(stall):
+    y = np.random.default_rng(3).standard_normal(stall.levels[0].n_rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        op, _ = made_with_diagonal(stall)
+        first = op.solve(y, 1.0)
+        op.solve(y, 100.0)
+        np.testing.assert_array_equal(op.solve(y, 1.0), first)
+        np.testing.assert_array_equal(made_with_diagonal(stall, n_jobs=2)[0].solve(y, 1.0), first)
+        back = pickle.loads(pickle.dumps(op))
+        assert back.clipped_ == 0.0
+        np.testing.assert_array_equal(back.solve(y, 1.0), first)
+
+
+def test_zero_diagonal_is_the_operator_itself():
+    stall = global_and_blocks(np.random.default_rng(0), "float32")
+    op = DiagonalPlus(stall.operator(), np.zeros(90))
+    y = np.arange(90.0)
+    close(op.solve(y, 0.3), stall.operator().solve(y, 0.3))
+    close(op.logdet(0.3), stall.operator().logdet(0.3))
+
+
+def test_matching_keeps_the_exact_diagonal_where_it_is_larger():
+    operator = dense_psd_core(np.random.default_rng(1), "float64").operator()
+    exact = operator.diagonal() + np.where(np.arange(90) < 80, 0.5, -0.25)
+    op = DiagonalPlus.matching(operator, exact)
+    close(op.diagonal(), np.maximum(exact, operator.diagonal()))
+    assert op.excess_ == pytest.approx(2.5)
+    assert DiagonalPlus(operator, np.ones(90)).excess_ == 0.0
+
+
+def test_nothing_is_written_and_the_diagonal_is_not_copied():
+    d = added(90)
+    d.flags.writeable = False
+    op = DiagonalPlus(global_and_blocks(np.random.default_rng(0), "float64").operator(), d)
+    y = np.ones(90)
+    y.flags.writeable = False
+    _ = op @ y, op.solve(y, 1.0), op.logdet(1.0), op.eigvalsh()
+    assert np.shares_memory(op.added, d)
+    assert repr(op).startswith("<DiagonalPlus 90 × 90: <BlockOperator 90 × 90: 1 + 3 blocks, rank 20,")
+
+
+def test_bad_diagonals():
+    operator = BlockOperator.from_parts(4, G=np.ones((4, 1)))
+    for bad, text in (
+        (np.ones(3), r"diagonal has shape \(3,\) and dtype float64, but the operator is 4 × 4\. Pass 4 real"),
+        (np.ones(4, complex), r"diagonal has shape \(4,\) and dtype complex128"),
+        (np.array([1.0, -1.0, 0.0, 0.0]), r"diagonal holds negative, infinite or NaN entries\. Pass numbers"),
+        (np.full(4, np.nan), r"diagonal holds negative, infinite or NaN entries"),
+    ):
+        with pytest.raises(InputError, match=text):
+            DiagonalPlus(operator, bad)
+    op = DiagonalPlus(operator, np.ones(4))
+    with pytest.raises(InputError, match=r"alpha=0 must be a positive"):
+        op.solve(np.ones(4), 0)
+    with pytest.raises(InputError, match=r"The right operand has shape \(3,\), but the operator is 4 × 4"):
+        op @ np.ones(3)
+    with pytest.raises(InputError, match=r"Block 1 does not exist"):
+        op.block(1)
+    small = DiagonalPlus(BlockOperator([*operator.levels], direct_limit=3), np.ones(4))
+    with pytest.raises(InputError, match=r"The eigenvalues of K̃ \+ D need a dense matrix of 4 × 4 \(128 B\)"):
+        small.eigvalsh()
+
+
+def test_a_solve_that_rounding_spoils_says_so():
+    rng = np.random.default_rng(0)
+    op = DiagonalPlus(BlockOperator.from_parts(60, G=1e9 * rng.standard_normal((60, 4))), np.full(60, 1e-12))
+    with pytest.warns(AccuracyWarning, match=r"The solve with alpha=1e-12 ended with relative residual"):
+        op.solve(rng.standard_normal(60), 1e-12)

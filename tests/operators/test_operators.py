@@ -23,17 +23,11 @@ from operator_market import (
     psd,
 )
 
-from gramian._tiles import one_blas_thread
 from gramian.exceptions import AccuracyWarning, InputError, NumericalWarning
 from gramian.operators import BasisLevel, BlockOperator, CoupledCore
 from gramian.operators import basis as basis_module
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_blas_thread():
-    # Dense oracles of a few dozen rows are slower on two BLAS threads than on one.
-    with one_blas_thread():
-        yield
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 
 @pytest.fixture(params=["float64", "float32"])

@@ -315,17 +315,6 @@ def test_a_second_fit_forgets_the_first():
     assert model.plan(X, Y).peak_bytes > 0
 
 
-def test_threads_and_read_only_rows_change_nothing():
-    X, Y, _ = table(400)
-    for array in (X, Y):
-        array.setflags(write=False)
-    tree = gm.MultiResolution(root_rank=20, rank=10, n_blocks=5)
-    common = {"gammas": (0.5, 5.0), "approximation": tree, "random_state": 0}
-    one, two = (gm.KernelRidgeCV(ALPHAS, n_jobs=jobs, **common).fit(X, Y) for jobs in (1, 2))
-    np.testing.assert_array_equal(one.cv_results_["scores"], two.cv_results_["scores"])
-    np.testing.assert_array_equal(one.predict(X), two.predict(X))
-
-
 def test_sizes_shrink_with_the_root_of_the_share():
     assert scaled("auto", 1 / 9) == "auto"
     assert scaled(gm.MEKA(rank=90, n_blocks=30), 1 / 9).get_params()["rank"] == 30

@@ -11,17 +11,11 @@ import scipy.linalg as la
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramian._tiles import one_blas_thread
 from gramian.engine import Engine
 from gramian.exceptions import InputError, NumericalWarning
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multiply
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_blas_thread():
-    # Dense oracles of a few dozen rows are slower on two BLAS threads than on one.
-    with one_blas_thread():
-        yield
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 
 def grow(seed: int, depth: int = 3, most: int = 4, top: int = 5) -> Forest:

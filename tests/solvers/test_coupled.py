@@ -10,7 +10,6 @@ import scipy.linalg as la
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramian._tiles import one_blas_thread
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning, InputError, NumericalWarning
 from gramian.solvers.core import CoupledCore
@@ -21,11 +20,7 @@ RANKS = (4, 0, 3, 5)
 R = sum(RANKS)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_blas_thread():
-    # Dense oracles of a few dozen rows are slower on two BLAS threads than on one.
-    with one_blas_thread():
-        yield
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 
 def psd_matrix(seed: int = 0, size: int = R) -> np.ndarray:

@@ -61,14 +61,6 @@ def test_weights_equal_repetition_and_class_weights_multiply_them(table, n_class
     np.testing.assert_allclose(by_class, by_row, atol=1e-9)
 
 
-@pytest.mark.slow
-def test_threads_change_nothing(table):
-    X, y, new = table
-    model = KernelLogisticRegression(3.0, approximation="multiresolution", gamma=4.0, random_state=0)
-    one, three = (clone(model).set_params(n_jobs=j).fit(X, y).predict_proba(new) for j in (1, 3))
-    np.testing.assert_array_equal(one, three)
-
-
 def test_grid_search(table):
     X, y, _ = table
     search = GridSearchCV(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from suite.datasets import load_dataset
@@ -118,23 +117,6 @@ def test_calibrated_probabilities(table, cuts):
     assert not hasattr(refit, "predict_proba")
 
 
-def test_pickle_frame_and_read_only_rows(table):
-    X, score, _ = table
-    frozen = X.copy()
-    frozen.setflags(write=False)
-    y = score > 1.0
-    model = KernelSVC(gamma=4.0, random_state=0).fit(frozen, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
-    pd = pytest.importorskip("pandas")
-    framed = clone(model).fit(pd.DataFrame(X, columns=list("abc")), y)
-    assert framed.feature_names_in_.tolist() == ["a", "b", "c"]
-    np.testing.assert_allclose(
-        framed.decision_function(pd.DataFrame(X, columns=list("abc"))), model.decision_function(X), atol=1e-6
-    )
-    assert model.plan(X, y).peak_bytes > 0
-
-
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
@@ -217,3 +199,40 @@ def test_targets_within_epsilon_are_told(intercept, shift):
         model.fit(X, y, weights)
     model.set_params(epsilon=0.01).fit(X, y, weights)
     KernelSVR().fit(X, np.full(60, 2.0))  # nothing to learn, and nothing lost
+
+
+# ---- scikit-learn's CalibratedClassifierCV gives KernelSVC probabilities as good as its own ---------
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_both_calibrations_agree(classes):
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 2))
+    y = np.minimum((classes * X[:, 0] + 0.2 * rng.standard_normal(300)).astype(int).clip(0), classes - 1)
+    machine = gm.KernelSVC(C=1.0, gamma=2.0, random_state=0)
+    theirs = CalibratedClassifierCV(machine, cv=3, ensemble=False).fit(X, y).predict_proba(X)
+    own = gm.KernelSVC(C=1.0, gamma=2.0, probability=True, random_state=0).fit(X, y).predict_proba(X)
+    assert np.abs(theirs - own).mean() < 0.03
+
+
+@pytest.mark.parametrize("n", [20, 60])
+def test_units_of_weights_do_not_matter_where_c_is_searched(n):
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    y, w = X[:, 0] + 0.3 * X[:, 1] ** 3 > 0, np.random.default_rng(1).random(n)
+    found = [
+        gm.KernelSVC(C="auto", probability=True, random_state=0).fit(X, y, weights).predict_proba(X)
+        for weights in (w, 4.0 * w)
+    ]
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_rows_of_weight_zero_are_in_no_fold(classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=80), [0.0, 0.7][: classes - 1])
+    machine = gm.KernelSVC(probability=True, random_state=0)
+    want = machine.fit(X, y).predict_proba(X)
+    more, labels = np.vstack([X, 9.0 + X[:7]]), np.append(y, y[:7])
+    found = machine.fit(more, labels, np.append(np.ones(80), np.zeros(7))).predict_proba(X)
+    np.testing.assert_allclose(found, want, atol=1e-6)

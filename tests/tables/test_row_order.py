@@ -1,4 +1,4 @@
-"""Warnings for tables whose order says that held-out rows should be whole groups, or the latest."""
+"""Rows in an order or with copies: warnings, and held-out rows that no twin was fitted to."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import gramian as gm
 from gramian.exceptions import AccuracyWarning
 from gramian.tables.columns import TableColumns
 from gramian.tables.encoded import EncodedRows, warn_of_order
+from gramian.tables.holdout import HoldOut
 
 pd = pytest.importorskip("pandas")
 
@@ -77,3 +78,86 @@ def test_fits_warn_and_go_on() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.fit(X, target, time="day")
+
+
+# ---- copies of rows in tables -----------------------------------------------------------------------
+
+QUICK: dict[str, Any] = {
+    "kernel": "laplacian",
+    "metric": None,
+    "scaling": "standard",
+    "random_state": 0,
+    "include": (),
+}
+
+
+def noisy(n: int, seed: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "c": rng.choice(list("xyz"), n)})
+    return X, np.sin(2 * X.a) + 0.5 * X.b + (X.c == "x") + rng.normal(size=n)
+
+
+def taken(X: Any, y: Any, rows: Any) -> tuple[Any, Any]:
+    return X.iloc[rows].reset_index(drop=True), y.iloc[rows].reset_index(drop=True)
+
+
+def test_copies_are_one_row_with_their_number_as_its_weight() -> None:
+    X, y = noisy(120, 0)
+    rows = np.r_[np.arange(120), np.arange(40), np.arange(40)]
+    with pytest.warns(
+        AccuracyWarning, match=r"80 of 200 rows repeat one of the 120 others.*held out together"
+    ):
+        copied = gm.TabularRegressor(**QUICK).fit(*taken(X, y, rows))
+    weighted = gm.TabularRegressor(**QUICK).fit(X, y, sample_weight=np.where(np.arange(120) < 40, 3.0, 1.0))
+    np.testing.assert_array_equal(copied.predict(X), weighted.predict(X))
+    np.testing.assert_array_equal(copied.oof_rows_, weighted.oof_rows_)
+
+
+def test_classes_made_even_by_copies_are_judged_by_rows_that_were_not_fitted() -> None:
+    X, y = noisy(150, 0)
+    y = y > 1.5
+    rows = np.r_[np.arange(150), np.tile(np.flatnonzero(y), 5)]
+    with pytest.warns(AccuracyWarning, match="rows repeat one of the 150 others"):
+        copied = gm.TabularClassifier(**QUICK).fit(*taken(X, y, rows))
+    weighted = gm.TabularClassifier(**QUICK).fit(X, y, sample_weight=np.where(y, 6.0, 1.0))
+    np.testing.assert_array_equal(copied.predict_proba(X), weighted.predict_proba(X))
+
+
+@pytest.mark.slow
+def test_intervals_of_copied_rows_cover_new_rows() -> None:
+    X, y = noisy(300, 1)
+    new, wanted = noisy(2000, 9)
+    with pytest.warns(AccuracyWarning, match="rows repeat"):
+        model = gm.TabularRegressor(**QUICK).fit(
+            *taken(X, y, np.random.default_rng(0).permutation(900) % 300)
+        )
+    low, high = model.predict_interval(new).T
+    assert np.mean((low <= wanted) & (wanted <= high)) > 0.84
+
+
+def test_equal_rows_with_other_targets_are_held_out_together() -> None:
+    rng = np.random.default_rng(0)
+    setting = rng.permutation(np.repeat(np.arange(60), 4))
+    X = rng.normal(size=(60, 2))[setting]
+    with pytest.warns(AccuracyWarning, match="180 of 240 rows repeat one of the 60 others"):
+        model = gm.TabularRegressor(**QUICK).fit(X, X[:, 0] + rng.normal(size=240))
+    held = np.isin(np.arange(240), model.oof_rows_)
+    assert all(len(set(held[setting == k])) == 1 for k in range(60))
+
+
+def test_levels_of_an_experiment_are_measured_anew() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (200, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = gm.TabularRegressor(**QUICK).fit(X, X[:, 0] + rng.normal(size=200))
+    assert len(model.oof_rows_) >= 40
+
+
+def test_repeats_join_groups_and_move_to_the_latest_time() -> None:
+    repeats = np.array([0, 1, 2, 0, 3, 1])
+    joined = HoldOut(groups=np.array([7, 7, 8, 9, 8, 5])).together(repeats).groups
+    assert joined is not None
+    np.testing.assert_array_equal(joined == joined[0], [True, True, False, True, False, True])
+    times = HoldOut(times=np.array([1.0, 5.0, 3.0, 4.0, 2.0, 0.0])).together(repeats).times
+    np.testing.assert_array_equal(times, [4.0, 5.0, 3.0, 4.0, 2.0, 5.0])

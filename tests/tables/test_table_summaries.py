@@ -1,4 +1,4 @@
-"""Summaries of table models: the whole fit's time and budget, the rows of the last fit, terms in use."""
+"""Summaries of table models, and the bar of their search."""
 
 from __future__ import annotations
 
@@ -80,3 +80,16 @@ def test_a_search_counts_in_the_seconds_of_its_fit() -> None:
     spent = gm.KernelRidgeCV(random_state=0).fit(X, y).plan_.used_seconds
     assert spent["choice"] > 0.0
     assert gm.KernelRidge(metric="diagonal", random_state=0).fit(X, y).plan_.used_seconds["metric"] > 0.0
+
+
+# ---- progress of the search of a model of tables ----------------------------------------------------
+
+
+def test_verbose_shows_the_best_error_so_far(capfd: pytest.CaptureFixture[str]) -> None:
+    X = np.random.default_rng(0).random((80, 2))
+    gm.TabularRegressor(random_state=0, verbose=1).fit(X, X[:, 0])
+    shown = capfd.readouterr().err
+    assert "search on" in shown
+    assert "best error" in shown
+    gm.TabularRegressor(random_state=0).fit(X, X[:, 0])
+    assert capfd.readouterr().err == ""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-import time
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,8 +23,6 @@ from gramian.fast.probabilities import Calibration
 from gramian.metric.metric import Metric
 from gramian.model_file.records import PartRecords
 from gramian.operators.kernel import KernelOperator
-from gramian.ridge.planning import plan_ridge
-from gramian.tables import base as tabular_base
 from gramian.tables import intervals
 from gramian.tables.effort import EFFORTS
 from gramian.tables.holdout import HoldOut
@@ -152,13 +148,6 @@ def test_threads_do_not_change_the_result() -> None:
     one, two = (gm.TabularRegressor(**QUICK, n_jobs=n).fit(table, y) for n in (1, 2))
     np.testing.assert_allclose(one.predict(table), two.predict(table), rtol=1e-6, atol=1e-8)
     assert one.search_.setting == two.search_.setting
-
-
-def test_the_search_is_deterministic() -> None:
-    table, y = mixed_table(300)
-    one, two = (gm.TabularRegressor(**QUICK).fit(table, y) for _ in range(2))
-    np.testing.assert_array_equal(one.predict(table), two.predict(table))
-    assert one.search_.trials == two.search_.trials
 
 
 @pytest.mark.slow
@@ -415,22 +404,6 @@ def test_many_rows_are_streamed_and_classes_of_one_row_stay_in_the_sums() -> Non
 
 
 @pytest.mark.slow
-def test_rounds_of_few_rows_have_every_class(monkeypatch: Any) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.random((3000, 3))
-    labels = (X[:, 0] > 0.5).astype(int)
-    labels[rng.choice(3000, 8, replace=False)] = 5 + np.arange(8) // 2
-    monkeypatch.setitem(EFFORTS, "default", replace(EFFORTS["default"], round_rows=(500, 500)))
-    drawn = []
-    draw = ModelFactory.drawn
-    monkeypatch.setattr(ModelFactory, "drawn", lambda *given: drawn.append(draw(*given)) or drawn[-1])
-    model = gm.TabularClassifier(**QUICK).fit(X, labels)
-    assert len(model.metric_rounds_) > 0
-    assert all(500 <= len(each) <= 504 and len(set(labels[each])) == 6 for each in drawn)
-    assert model.score(X, labels) > 0.95
-
-
-@pytest.mark.slow
 def test_nothing_is_tried_beyond_classes_that_are_told_apart(monkeypatch: Any) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 2)) + 20.0 * rng.integers(0, 2, (3000, 1))
@@ -445,31 +418,6 @@ def test_nothing_is_tried_beyond_classes_that_are_told_apart(monkeypatch: Any) -
     assert len(model.metric_rounds_) == 1
     assert len(tried) == 1
     assert model.score(X, X[:, 0] > 10.0) == 1.0
-
-
-@pytest.mark.slow
-def test_many_rows_have_as_many_blocks_as_memory_holds() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.random((20_000, 4))
-    point = Point("laplacian", Metric(scales=np.ones(4)), 1.0, 0.1)
-    rows = LabelledRows(gm.data.ArraySource(X), NumberTargets(X[:, 0], len(X)))
-    factory = ModelFactory(rows, point, Run(40_000_000, Engine(1)), 0)
-    tight = factory.with_resources(memory_bytes=1, tile_dtype="float64")
-    # Small steps, so that little memory is left unused, down to the least.
-    least = []
-    for each in factory.approximations:
-        with pytest.raises(gm.BudgetError) as caught:
-            plan_ridge(tight.setup(each), rows.source, 1)
-        least.append(caught.value.least_bytes)
-    ratios = np.array(least[2:-1]) / np.array(least[1:-2])
-    assert (ratios > 0.7).all()
-    assert (ratios < 1.0).all()
-    assert [each.n_levels for each in factory.approximations[-2:]] == [2, 1]
-    fits = [
-        factory.plan(each, np.arange(20_000), streamed=True) is not None for each in factory.approximations
-    ]
-    assert fits == sorted(fits)
-    assert factory.approximations[fits.index(True)].n_levels == 2
 
 
 def test_weight_0_is_a_row_that_is_not_there() -> None:
@@ -527,17 +475,6 @@ def test_intervals_cover_as_often_as_they_say() -> None:
         # Of 400 held-out rows: the standard error of the coverage is 0.015 at 0.9 and 0.025 at 0.5.
         assert abs(inside.mean() - coverage) < (0.03 if coverage == 0.9 else 0.075)
         assert (ends[:, 0] <= model.predict(X[2000:])).all()
-
-
-def test_intervals_of_many_outputs() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.random((300, 2))
-    Y = np.stack([X[:, 0], 10 * X[:, 1]], axis=1)
-    model = gm.TabularRegressor(**QUICK).fit(X, Y)
-    ends = model.predict_interval(X[:5])
-    assert ends.shape == (5, 2, 2)
-    assert (ends[..., 0] <= model.predict(X[:5])).all()
-    assert model.predict(X[:5]).shape == (5, 2)
 
 
 @pytest.mark.slow
@@ -747,26 +684,7 @@ def test_transformed_rows_are_what_the_model_takes(fitted: Any) -> None:
     np.testing.assert_allclose(again, model.predict(table[:9]))
 
 
-def test_a_bar_is_shown_if_asked_for(capsys: Any) -> None:
-    table, y = mixed_table(100)
-    gm.TabularRegressor(**{**QUICK, "verbose": 1}).fit(table, y)
-    assert "search on" in capsys.readouterr().err
-    gm.TabularRegressor(**QUICK).fit(table, y)
-    assert "search" not in capsys.readouterr().err
-
-
 # ---- limits ------------------------------------------------------------------------------------
-
-
-def test_no_model_is_fitted_after_the_deadline(monkeypatch: Any) -> None:
-    """A clock that ticks a second a look: the search ends after some looks, and not after all of them."""
-    ticks = iter(range(10**9))
-    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
-    table, y = mixed_table(300)
-    with pytest.warns(AccuracyWarning, match="too short for the whole search"):
-        model = gm.TabularRegressor(**QUICK, time_limit=20.0, n_jobs=1).fit(table, y)
-    assert 0 < model.search_.n_judged < 60
-    assert not model.search_.finished
 
 
 def test_the_least_time_gives_the_cheapest_model_and_says_so() -> None:
@@ -832,27 +750,6 @@ def test_a_small_budget_works_and_one_too_small_says_the_least() -> None:
     # Exact models of few rows give way to smaller ones.
     small = gm.TabularRegressor(**QUICK, memory_budget="10MB").fit(X[:2000], y[:2000])
     assert small.plan_.method == "multiresolution"
-
-
-def test_the_sample_of_the_search_fits_into_the_budget() -> None:
-    X = np.random.default_rng(0).random((3000, 40))
-    model = gm.TabularRegressor(**{**QUICK, "memory_budget": "20MB"})
-    model._learn_columns(X, None, np.random.default_rng(0), None)
-    sample, _ = model._sample(3000, None, np.random.default_rng(0), HoldOut())
-    copies = len(tabular_base.SCALINGS) * 3
-    assert 8 * 40 * copies * len(sample) <= 20e6 / tabular_base.ROWS_MEMORY
-
-
-def test_other_columns_at_prediction_are_taken_by_name() -> None:
-    pd = pytest.importorskip("pandas")
-    table, y = mixed_table(200)
-    frame = pd.DataFrame({"a": table[:, 0].astype(float), "town": table[:, 1], "b": table[:, 3].astype(bool)})
-    model = gm.TabularRegressor(**QUICK).fit(frame, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        np.testing.assert_array_equal(model.predict(frame[["b", "town", "a"]]), model.predict(frame))
-        unseen = frame.iloc[:3].assign(town="Leeds")
-        assert np.isfinite(model.predict(unseen)).all()
 
 
 # ---- intervals, quantiles and sets ---------------------------------------------------------------

@@ -62,16 +62,6 @@ def test_clones_pickles_pipelines_and_searches(model: Any, table: Any) -> None:
     assert pipe.score(X, y) > 0.7
 
 
-@pytest.mark.parametrize(
-    "kind", [gm.TabularClassifier, pytest.param(gm.TabularRegressor, marks=pytest.mark.slow)]
-)
-def test_nothing_is_written_into_what_was_given(kind: Any, table: Any) -> None:
-    X, y = (part.copy() for part in table)
-    for part in (X, y):
-        part.flags.writeable = False
-    kind(**QUICK).fit(X, y).predict(X)
-
-
 def test_unfitted_models_say_so(table: Any) -> None:
     X, _ = table
     for ask in (
@@ -145,16 +135,3 @@ def test_a_row_source_brings_its_target(tmp_path: Any) -> None:
     model = gm.TabularRegressor(**QUICK).fit(source)
     assert model.feature_names_in_.tolist() == ["a", "b"]
     assert model.score(source, X[:, 0]) > 0.99
-
-
-@pytest.mark.slow
-def test_labels_of_text_and_targets_of_many_outputs(table: Any) -> None:
-    X, y = table
-    labels = np.where(y, "yes", "no").astype(object)
-    model = gm.TabularClassifier(**QUICK).fit(X, labels)
-    assert model.classes_.tolist() == ["no", "yes"]
-    assert set(model.predict(X)) == {"no", "yes"}
-    many = gm.TabularRegressor(**QUICK).fit(X, np.stack([y, 1 - y], axis=1))
-    found = many.predict(X)
-    assert found.shape == (200, 2)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=0.05)

@@ -17,7 +17,7 @@ from gramian.solvers.quasi_newton import minimise_coupled
 from gramian.svm.newton_sums import FeatureTiles, LossPasses
 
 #: Relative gap that float32 tiles may leave without a warning. Kernels of values up to 1 leave 4e-7 to 7e-5
-#: (C = 100, 300 rows), products of rows far from the origin 1e-3 to 0.07 (tests/svm/test_newton_check.py).
+#: (C = 100, 300 rows), products of rows far from the origin 1e-3 to 0.07 (tests/svm/test_newton_start.py).
 FLOAT32_GAP = 1e-3
 #: Matrices (landmarks, landmarks) that whitening again in float64 holds.
 SQUARES = 4
