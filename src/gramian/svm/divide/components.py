@@ -35,9 +35,9 @@ def separate(rows: Rows, kernel: Kernel, edges: IntArray, least: float) -> IntAr
     Time O(n d (cluster + pieces)) and the comparisons, memory O(cluster² + pieces² + n).
     """
     n, n_features = (int(size) for size in rows.shape)
-    reach = float("inf")
-    if n and not sp.issparse(rows) and isinstance(kernel, Family) and kernel.decreasing:
-        reach = _reach(kernel, n_features, least)
+    if not n or sp.issparse(rows) or not isinstance(kernel, Family) or not kernel.decreasing:
+        return np.zeros(n, np.intp)
+    reach = _reach(kernel, n_features, least)
     if not np.isfinite(reach):
         return np.zeros(n, np.intp)
     points = np.asarray(rows, np.float64) / lengthscale_array(kernel.lengthscale, n_features)

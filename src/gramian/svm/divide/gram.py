@@ -166,7 +166,7 @@ class SymmetricTiles:
     def _entries(self, pair: tuple[int, int]) -> int:
         """Return the number of entries of a tile."""
         first, second = (self._slices[number] for number in pair)
-        return (first.stop - first.start) * (second.stop - second.start)
+        return int((first.stop - first.start) * (second.stop - second.start))
 
     def _tile(self, pair: tuple[int, int]) -> FloatArray:
         return self._columns[pair[1]](self._gram.rows[self._slices[pair[0]]])
