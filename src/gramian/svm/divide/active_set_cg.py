@@ -37,7 +37,7 @@ def solve_faces(
     The iteration is that of :func:`gramian.svm.divide.subproblem.solve_box`, with projected preconditioned
     conjugate gradients in place of Cholesky factors: it needs no matrix in memory and keeps Σu. ``held``
     marks coordinates at a bound that start out fixed there. The result is feasible, but if the active sets do
-    not settle, it is far from the minimum and the objective may rise: the caller checks it, and ensures
+    not settle, it may be far from the minimum, and the objective may rise: the caller checks it, and ensures
     descent by a line search.
 
     Source: Hintermüller, Ito and Kunisch 2003; Gould, Hribar and Nocedal 2001 for the projection.
