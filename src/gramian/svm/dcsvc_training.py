@@ -150,14 +150,12 @@ def _warn_if_indefinite(kernel: Kernel, rows: Rows) -> None:
         )
 
 
-def fit_dcsvc(
-    rows: LabelledRows[ClassTargets], parameters: DCSVCParameters, progress: Progress
-) -> dict[str, Any]:
+def fit_dcsvc(rows: LabelledRows[ClassTargets], asked: DCSVCParameters, progress: Progress) -> dict[str, Any]:
     """Return the learned attributes of a fit to labelled rows, by name, as ``SVC`` arranges them.
 
     ``progress`` is told of each leaf that is solved.
     """
-    n, asked, classes = rows.n, parameters, rows.targets.classes
+    n, classes = rows.n, rows.targets.classes
     _check_pairs(len(classes))
     most = np.full(n, asked.C) if rows.weights is None else asked.C * rows.weights
     codes = np.asarray(rows.targets.codes(slice(0, n)), np.intp)
@@ -204,20 +202,20 @@ def fit_dcsvc(
                 steps[number], violations[number] = max(dual.steps, 1), violation
     _warn_if_missed(float(violations.max()), asked)
     offsets = np.column_stack(columns)
-    found = np.flatnonzero((whole != 0).any(axis=0))
-    support = found[np.lexsort((found, codes[found]))]
-
+    support = np.flatnonzero((whole != 0).any(axis=0))
+    support = support[np.argsort(codes[support], kind="stable")]
     level, partition = None, None
     cluster = np.zeros(len(support), np.intp)
     if merges is not None:
         level, partition = hierarchy.above[merges], hierarchy.partition
         cluster = level[hierarchy.labels[support]]
-    order = np.lexsort((support, codes[support], cluster))
+    by_cluster = np.argsort(cluster, kind="stable")
+    placed = support[by_cluster]
     predictor = PairwisePredictor(
-        values[support[order]],
-        codes[support[order]],
-        cluster[order],
-        np.ascontiguousarray(whole[:, support[order]]),
+        values[placed],
+        codes[placed],
+        cluster[by_cluster],
+        np.ascontiguousarray(whole[:, placed]),
         offsets,
         kernel,
         partition,

@@ -36,8 +36,9 @@ def solve_faces(
 
     The iteration is that of :func:`gramian.svm.divide.subproblem.solve_box`, with projected preconditioned
     conjugate gradients in place of Cholesky factors: it needs no matrix in memory and keeps Σu. ``held``
-    marks coordinates at a bound that start out fixed there. The result is feasible, but the objective may
-    rise: the caller ensures descent by a line search.
+    marks coordinates at a bound that start out fixed there. The result is feasible, but if the active sets do
+    not settle, it may be far from the minimum, and the objective may rise: the caller checks it, and ensures
+    descent by a line search.
 
     Source: Hintermüller, Ito and Kunisch 2003; Gould, Hribar and Nocedal 2001 for the projection.
     """
@@ -132,12 +133,28 @@ class TwoLevel:
         self._latest: tuple[Array, Solve] | None = None
 
     def on(self, free: Array) -> Solve:
-        """Return the function v ↦ P_F⁻¹ v, where P_F is P on the free coordinates."""
-        if self._latest is not None:
-            changed = np.count_nonzero(self._latest[0] ^ free)
-            if changed <= REUSE * np.count_nonzero(free):
-                return self._patched(*self._latest, free)
-        self._latest = None  # free the old factors first: two sets would take too much memory
+        """Return the function v ↦ P_F⁻¹ v, where P_F is P on the free coordinates.
+
+        On a face that differs little from the last one, the new coordinates count as blocks of their own.
+        """
+        few = REUSE * np.count_nonzero(free)
+        if self._latest is None or np.count_nonzero(self._latest[0] ^ free) > few:
+            self._latest = None  # free the old factors first: two sets would take too much memory
+            self._latest = free.copy(), self._factored(free)
+        before, inverse = self._latest
+        added = free & ~before
+        unit = np.where(self._diagonal > 0, self._diagonal, 1.0)[added]
+
+        def solve(v: Float64Array) -> Float64Array:
+            full, out = np.zeros(len(free)), np.zeros(len(free))
+            full[free] = v
+            out[before], out[added] = inverse(full[before]), full[added] / unit
+            return out[free]
+
+        return solve
+
+    def _factored(self, free: Array) -> Solve:
+        """Return the function v ↦ P_F⁻¹ v from new factors."""
         parts = [np.flatnonzero(free[part]) + part.start for part in self._slices]
         parts = [part for part in parts if part.size]
         edges = np.cumsum([0, *(part.size for part in parts)])
@@ -166,23 +183,7 @@ class TwoLevel:
                 x[place] = cho_solve(factor, v[place])
             return np.asarray(x - inner @ cho_solve(outer, features.T @ x))
 
-        self._latest = free.copy(), solve
         return solve
-
-    def _patched(self, before: Array, solve: Solve, free: Array) -> Solve:
-        """Adapt the inverse of a nearly equal face to this one; it stays positive definite."""
-        added = free & ~before
-        unit = np.where(self._diagonal > 0, self._diagonal, 1.0)[added]
-
-        def patched(v: Float64Array) -> Float64Array:
-            full = np.zeros(len(free))
-            full[free] = v
-            out = np.zeros(len(free))
-            out[before] = solve(full[before])
-            out[added] = full[added] / unit
-            return out[free]
-
-        return patched
 
     def _factor(self, part: IntArray, own: Float64Array, out: Float64Array) -> None:
         """Write the Cholesky factor of D on these points to ``out``; ``own`` is their G."""

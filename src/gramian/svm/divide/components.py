@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import bisect
 from scipy.sparse.csgraph import connected_components
 
 from gramian._tiles import row_slices
@@ -33,30 +34,25 @@ def separate(rows: Rows, kernel: Kernel, edges: IntArray, least: float) -> IntAr
 
     Time O(n d (cluster + pieces)) and the comparisons, memory O(cluster² + pieces² + n).
     """
-    one = np.zeros(int(rows.shape[0]), np.intp)
-    if sp.issparse(rows) or not isinstance(kernel, Family) or not kernel.decreasing:
-        return one
-    reach = _reach(kernel, int(rows.shape[1]), least)
+    n, n_features = (int(size) for size in rows.shape)
+    if not n or sp.issparse(rows) or not isinstance(kernel, Family) or not kernel.decreasing:
+        return np.zeros(n, np.intp)
+    reach = _reach(kernel, n_features, least)
     if not np.isfinite(reach):
-        return one
-    points = np.asarray(rows, np.float64) / lengthscale_array(kernel.lengthscale, int(rows.shape[1]))
-    points -= points.mean(axis=0) if len(points) else 0.0
+        return np.zeros(n, np.intp)
+    points = np.asarray(rows, np.float64) / lengthscale_array(kernel.lengthscale, n_features)
+    points -= points.mean(axis=0)
     places = [
         slice(int(a) + part.start, int(a) + part.stop)
         for a, b in pairwise(edges)
         for part in row_slices(int(b - a), SQUARE_ROWS)
     ]
-    if not places:
-        return one
-    piece = np.empty(len(one), np.intp)
-    count = 0
+    piece, count = np.empty(n, np.intp), 0
     for place in places:
         near = sp.csr_array(_near(points[place], points[place], reach))
         found = connected_components(near, directed=False)[1]
         # Merge the smallest pieces of a cluster, so that there are not too many.
-        order = np.argsort(-np.bincount(found), kind="stable")
-        rank = np.empty(len(order), np.intp)
-        rank[order] = np.arange(len(order))
+        rank = np.argsort(np.argsort(-np.bincount(found), kind="stable"))
         local = np.minimum(rank[found], max(1, MOST_PIECES // len(places)) - 1)
         piece[place] = count + local
         count += int(local.max()) + 1
@@ -68,18 +64,14 @@ def _reach(kernel: Family, n_features: int, least: float) -> float:
     unit = np.zeros((1, n_features))
     unit[0, 0] = lengthscale_array(kernel.lengthscale, n_features)[0]
 
-    def value(distance: float) -> float:
-        return float(kernel(np.zeros_like(unit), distance * unit)[0, 0])
+    def excess(distance: float) -> float:
+        return float(kernel(np.zeros_like(unit), distance * unit)[0, 0]) - least
 
-    low, high = 0.0, 1.0
-    while value(high) > least:
-        low, high = high, 2.0 * high
-        if high > FARTHEST:
-            return float("inf")
-    while high - low > ROUNDING * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if value(middle) > least else (low, middle)
-    return high * (1.0 + ROUNDING)
+    if excess(FARTHEST) > 0.0:
+        return float("inf")
+    if excess(0.0) <= 0.0:
+        return 0.0
+    return float(bisect(excess, 0.0, FARTHEST, rtol=ROUNDING)) * (1.0 + 2.0 * ROUNDING)
 
 
 def _near(first: Float64Array, second: Float64Array, reach: float) -> Array:

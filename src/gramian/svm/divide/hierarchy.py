@@ -42,16 +42,13 @@ class Hierarchy:
         Levels with small clusters are left out. The last level is all rows together, or the level
         ``n_merged`` merges above the leaves if that is given.
         """
-        leaf = self.labels[index]
-        levels = self.above if n_merged is None else self.above[: n_merged + 1]
+        leaf, whole = self.labels[index], np.zeros(self.partition.n_blocks, np.intp)
+        *lower, last = [*self.above, whole] if n_merged is None else self.above[: n_merged + 1]
         found = []
-        for number, level in enumerate(levels):
+        for level in (*lower, last):
             count = int(level.max()) + 1
-            last = n_merged is not None and number == len(levels) - 1
-            if last or (count > 1 and len(index) / count >= LEAST_LEAF * leaf_rows):
+            if level is last or (count > 1 and len(index) / count >= LEAST_LEAF * leaf_rows):
                 found.append(np.searchsorted(level[leaf], np.arange(count + 1)))
-        if n_merged is None:
-            found.append(np.array([0, len(index)]))
         most = LARGE_LEAF * leaf_rows
         cuts = [
             np.linspace(a, b, max(1, -(-int(b - a) // most)), endpoint=False).astype(np.intp)
@@ -60,7 +57,7 @@ class Hierarchy:
         cut = np.concatenate([*cuts, found[0][-1:]])
         if len(cut) == len(found[0]):
             return found
-        return [cut, *(found[1:] if len(found) > 1 else found)]
+        return [cut, *(found[1:] or found)]
 
 
 def cluster_rows(rows: Rows, kernel: Kernel, leaf_rows: int, branching: int, run: Run) -> Hierarchy:
