@@ -20,23 +20,18 @@ from gramian.tables.target import LOG, YEO_JOHNSON
 ML = "ai.onnx.ml", 2
 
 
-def input_names(table: TableForm, outputs: Sequence[str]) -> dict[int, str]:
-    """Return the name of the input for each used column: its own, with "_" behind it where that is taken."""
-    found: dict[int, str] = {}
+def table_inputs(graph: Graph, table: TableForm) -> tuple[dict[int, str], list[Any]]:
+    """Return names and descriptions of the inputs for used columns, each (n,): text, or numbers of one type.
+
+    An input has its column's name, with "_" behind it where that is taken.
+    """
+    names, inputs, number = {}, [], number_type(table)
     for j, column in enumerate(table.columns):
-        name = column.name
-        while not name or name in outputs or name in found.values():
-            name += "_"
         if column.kind != UNUSED:
-            found[j] = name
-    return found
-
-
-def table_inputs(graph: Graph, table: TableForm, names: dict[int, str]) -> list[Any]:
-    """Return the descriptions of the inputs, each of shape (n,): text, or numbers all of one type."""
-    number = number_type(table)
-    kinds = {j: str if table.columns[j].kind == TEXT else number for j in names}
-    return [graph.info(name, kinds[j], ["n"]) for j, name in names.items()]
+            names[j] = graph.free(column.name or "_")
+            graph.taken.add(names[j])
+            inputs.append(graph.info(names[j], str if column.kind == TEXT else number, ["n"]))
+    return names, inputs
 
 
 def number_type(table: TableForm) -> type:
