@@ -49,10 +49,12 @@ def encoded_rows(graph: Graph, table: TableForm, names: dict[int, str]) -> str:
         write = _category if table.columns[j].kind in (TEXT, CODE) else _number
         parts += write(graph, table, table.columns[j], name)
     rows = graph("Concat", *parts, axis=1)
-    if len(table.means):
-        to, level = table.means[:, :2].astype(np.intp).T
-        mix = np.zeros((to.min(), len(np.unique(to))))
-        mix[level, to - to.min()] = table.means[:, 2]
+    means = [(to, column.value, numbers) for column in table.columns for to, numbers in column.means]
+    if means:
+        first = min(to for to, _, _ in means)  # of the places behind all others
+        mix = np.zeros((first, len(means)))
+        for to, start, numbers in means:
+            mix[start : start + len(numbers), to - first] = numbers
         rows = graph("Concat", rows, graph("MatMul", rows, mix), axis=1)
     # The places of lookups are behind those of means.
     lookups = ((*each, j) for j, column in enumerate(table.columns) for each in column.lookups)

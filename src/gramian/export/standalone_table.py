@@ -98,7 +98,9 @@ def _encoded(rows: Any) -> np.ndarray:
         raise ValueError(f"rows have shape {table.shape}; expected (n, {len(columns)}).")
     out = np.zeros((len(table), len(model["scaling"]["scale"])), model["dtype"])
     for j, column in enumerate(columns):
-        name, kind, value, gone, other, season, weekday, hour, levels, fill, origin, lookups = column.values()
+        name, kind, value, gone, other, season, weekday, hour, levels, fill, origin, means, lookups = (
+            column.values()
+        )
         if kind == "unused":
             continue
         if kind in ("text", "code"):
@@ -110,6 +112,8 @@ def _encoded(rows: Any) -> np.ndarray:
             cells = known_as(cells, [*place, *further])
             at = np.array([gone if _missing(cell) else place.get(cell, other) for cell in cells], np.intp)
             out[at >= 0, at[at >= 0]] = 1.0
+            for to, numbers in means:
+                out[:, to] = out[:, value : value + len(numbers)] @ numbers
             for to, known, its in lookups:
                 number = dict(zip(known, its))
                 out[:, to] = [0.0 if _missing(cell) else number.get(cell, 0.0) for cell in cells]
@@ -131,8 +135,6 @@ def _encoded(rows: Any) -> np.ndarray:
             out[:, weekday : weekday + 7] = (of_week[:, None] == np.arange(7)) & ~lost[:, None]
         if hour >= 0:
             out[:, hour : hour + 2] = _turn(when - whole, lost)
-    for to, level, mean in model["means"]:
-        out[:, int(to)] += mean * out[:, int(level)]
     return out
 
 
