@@ -190,6 +190,7 @@ def _outputs(model: BaseEstimator) -> tuple[OutputMap, ...]:
 
 
 def _output(one: OutputMap) -> OutputMap:
+    """Return a map whose inverse exports compute in one way, whatever the targets were."""
     low, high = (-_MOST, _MOST) if one.how == NONE else (one.low - MARGIN, one.high + MARGIN)
     found = replace(one, low=low, high=high, mean=one.origin if one.scale == 0 else one.mean, means=None)
     if one.means is None:
