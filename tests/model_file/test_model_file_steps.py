@@ -167,7 +167,7 @@ def test_a_step_that_is_not_fitted_is_refused(tmp_path: Path) -> None:
 def test_edited_steps_are_refused(edit: Any, tmp_path: Path) -> None:
     path = tmp_path / "m.gramian"
     gm.save(make_pipeline(COLUMNS["by name"], ridge()).fit(FRAME, PRICE), path)
-    header, arrays = read_container(path, "gramian-model", 3)
+    header, arrays = read_container(path)
     header.pop("arrays")
     edit(header["pipeline"]["before"][0])
     write_container(path, json.loads(json.dumps(header)), arrays)

@@ -43,10 +43,12 @@ def text(label: str) -> str:
 def table_slots(table: TableForm) -> dict[str, str]:
     """Return the text for each slot of the template."""
     pools: dict[str, list[str]] = {"TEXTS": [], "NUMBERS": [], "CURVES": []}
-    columns, lookups = [], []
+    columns, means, lookups = [], [], []
     for j, c in enumerate(table.columns):
         places = (c.value, c.gone, c.other, c.season, c.weekday, c.hour)
         columns.append(f"{_row(pools, c.kind, *places, c.levels, c.fill, c.origin)} /* {_remark(c.name)} */")
+        for at, values in c.means:
+            means += [_row(pools, at, place, mean) for place, mean in enumerate(values, c.value)]
         lookups += [_row(pools, j, *lookup) for lookup in c.lookups]
     scaling, tables = table.scaling, iter(table.scaling.tables)
     scalings = [
@@ -56,9 +58,8 @@ def table_slots(table: TableForm) -> dict[str, str]:
     back = []
     for to, spread, centre in zip(table.outputs, table.spread.tolist(), table.centre.tolist()):
         curve = None if to.how != QUANTILE else np.array([to.scores, to.knots])
-        numbers = (spread, centre, to.low, to.high, to.scale, to.mean, to.power, to.unit)
-        back.append(_row(pools, to.how, curve, *numbers))
-    means = [_row(pools, int(to), int(level), mean) for to, level, mean in table.means.tolist()]
+        cut = (spread, centre, to.low, to.high)
+        back.append(_row(pools, to.how, curve, *cut, to.scale, to.mean, to.power, to.unit))
     lost = missing_numbers(table.missing)
     slope, bend = table.calibration or (0.0, 0.0)
     # An array of C has at least one element.

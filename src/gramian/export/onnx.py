@@ -10,7 +10,7 @@ from gramian._typing import Array
 from gramian.exceptions import MissingPackageError
 from gramian.export.description import Description
 from gramian.export.onnx_graph import Graph
-from gramian.export.onnx_table import ML, encoded_rows, input_names, predictions, probabilities, table_inputs
+from gramian.export.onnx_table import ML, encoded_rows, predictions, probabilities, table_inputs
 from gramian.fast.serving.flat import FlatPredictor
 
 #: Versions of 2021 and 2022, which every later runtime reads.
@@ -43,14 +43,14 @@ def onnx_bytes(model: Description) -> bytes:
     answer = "value" if labels is None else "decision"
     names = [answer] if labels is None else ["label", answer]
     real: Any = np.float32
+    if table is not None and table.calibration is not None:
+        names.append("probabilities")
+    graph = Graph(onnx, names)
     if table is None:
-        graph = Graph(onnx)
         inputs, rows = [graph.info("X", np.float32, ["n", flat.n_features])], "X"
     else:
-        names += ["probabilities"] if table.calibration is not None else []
-        columns, real = input_names(table, names), np.float64
-        graph = Graph(onnx, taken=[*names, *columns.values()])
-        inputs, rows = table_inputs(graph, table, columns), encoded_rows(graph, table, columns)
+        columns, inputs = table_inputs(graph, table)
+        rows, real = encoded_rows(graph, table, columns), np.float64
     if flat.center is not None:
         rows = graph("Sub", graph.cast(rows, np.float64), flat.center)
     rows = graph.cast(rows, flat.dtype)
@@ -100,7 +100,7 @@ def _by_tiles(graph: Graph, flat: FlatPredictor, rows: str) -> str:
     added = graph("Concat", zero, zero, graph("Sub", places, n), zero, axis=0)
     padded = graph("Pad", rows, added)
     tiled = graph("Reshape", padded, graph("Concat", tiles, height, d, axis=0), allowzero=1)
-    inner, tile, answers = Graph(onnx, graph), graph.free("tile"), graph.free("tile_values")
+    inner, tile, answers = Graph(onnx, outer=graph), graph.free("tile"), graph.free("tile_values")
     inner("Identity", _leaf_values(inner, flat, tile), output=answers)
     body = onnx.helper.make_graph(
         inner.nodes,

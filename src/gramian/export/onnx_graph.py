@@ -17,15 +17,15 @@ class Graph:
 
     An input is the name of an output, or numbers, which become a constant.
 
-    outer : the graph around this one, which keeps the constants of both, since a body may read them.
     taken : names that nodes and constants must not have.
+    outer : the graph around this one, which keeps the constants of both, since a body may read them.
     """
 
-    def __init__(self, onnx: ModuleType, outer: Graph | None = None, taken: Iterable[str] = ()) -> None:
+    def __init__(self, onnx: ModuleType, taken: Iterable[str] = (), outer: Graph | None = None) -> None:
         self.onnx = onnx
         self.nodes: list[Any] = []
         self._outer = outer
-        self.taken: frozenset[str] = frozenset(taken) if outer is None else outer.taken
+        self.taken: set[str] = set(taken) if outer is None else outer.taken
         self.initializers: list[Any] = [] if outer is None else outer.initializers
         self.names: dict[Any, str] = {} if outer is None else outer.names
 

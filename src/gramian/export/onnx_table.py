@@ -20,23 +20,18 @@ from gramian.tables.target import LOG, YEO_JOHNSON
 ML = "ai.onnx.ml", 2
 
 
-def input_names(table: TableForm, outputs: Sequence[str]) -> dict[int, str]:
-    """Return the name of the input for each used column: its own, with "_" behind it where that is taken."""
-    found: dict[int, str] = {}
+def table_inputs(graph: Graph, table: TableForm) -> tuple[dict[int, str], list[Any]]:
+    """Return names and descriptions of the inputs for used columns, each (n,): text, or numbers of one type.
+
+    An input has its column's name, with "_" behind it where that is taken.
+    """
+    names, inputs, number = {}, [], number_type(table)
     for j, column in enumerate(table.columns):
-        name = column.name
-        while not name or name in outputs or name in found.values():
-            name += "_"
         if column.kind != UNUSED:
-            found[j] = name
-    return found
-
-
-def table_inputs(graph: Graph, table: TableForm, names: dict[int, str]) -> list[Any]:
-    """Return the descriptions of the inputs, each of shape (n,): text, or numbers all of one type."""
-    number = number_type(table)
-    kinds = {j: str if table.columns[j].kind == TEXT else number for j in names}
-    return [graph.info(name, kinds[j], ["n"]) for j, name in names.items()]
+            names[j] = graph.free(column.name or "_")
+            graph.taken.add(names[j])
+            inputs.append(graph.info(names[j], str if column.kind == TEXT else number, ["n"]))
+    return names, inputs
 
 
 def number_type(table: TableForm) -> type:
@@ -54,10 +49,12 @@ def encoded_rows(graph: Graph, table: TableForm, names: dict[int, str]) -> str:
         write = _category if table.columns[j].kind in (TEXT, CODE) else _number
         parts += write(graph, table, table.columns[j], name)
     rows = graph("Concat", *parts, axis=1)
-    if len(table.means):
-        to, level = table.means[:, :2].astype(np.intp).T
-        mix = np.zeros((to.min(), len(np.unique(to))))
-        mix[level, to - to.min()] = table.means[:, 2]
+    means = [(to, column.value, numbers) for column in table.columns for to, numbers in column.means]
+    if means:
+        first = min(to for to, _, _ in means)  # of the places behind all others
+        mix = np.zeros((first, len(means)))
+        for to, start, numbers in means:
+            mix[start : start + len(numbers), to - first] = numbers
         rows = graph("Concat", rows, graph("MatMul", rows, mix), axis=1)
     # The places of lookups are behind those of means.
     lookups = ((*each, j) for j, column in enumerate(table.columns) for each in column.lookups)

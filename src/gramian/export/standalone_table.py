@@ -98,30 +98,33 @@ def _encoded(rows: Any) -> np.ndarray:
         raise ValueError(f"rows have shape {table.shape}; expected (n, {len(columns)}).")
     out = np.zeros((len(table), len(model["scaling"]["scale"])), model["dtype"])
     for j, column in enumerate(columns):
-        name, kind, value, gone, other, season, weekday, hour, levels, fill, origin, lookups = column.values()
+        keys = ("name", "kind", "value", "gone", "other")
+        name, kind, value, gone, other = (column[key] for key in keys)
         if kind == "unused":
             continue
         if kind in ("text", "code"):
-            place = {level: value + k for k, level in enumerate(levels)}
+            place = {level: value + k for k, level in enumerate(column["levels"])}
             read = _names if kind == "text" else _numbers
-            further = [level for _, known, _ in lookups for level in known]
+            further = [level for _, known, _ in column["lookups"] for level in known]
             cells = read(table[:, j], kind, name).tolist()
             known_as = _levels if kind == "code" else _same_days
             cells = known_as(cells, [*place, *further])
             at = np.array([gone if _missing(cell) else place.get(cell, other) for cell in cells], np.intp)
             out[at >= 0, at[at >= 0]] = 1.0
-            for to, known, its in lookups:
+            for to, numbers in column["means"]:
+                out[:, to] = out[:, value : value + len(numbers)] @ numbers
+            for to, known, its in column["lookups"]:
                 number = dict(zip(known, its))
                 out[:, to] = [0.0 if _missing(cell) else number.get(cell, 0.0) for cell in cells]
             continue
         numbers = _numbers(table[:, j], kind, name)
         lost = np.isnan(numbers)
         if value >= 0:
-            out[:, value] = np.where(lost, fill, numbers) - origin
+            out[:, value] = np.where(lost, column["fill"], numbers) - column["origin"]
         if gone >= 0:
             out[:, gone] = lost
         when = np.where(lost, 0.0, numbers)
-        whole = np.floor(when)
+        whole, season, weekday, hour = np.floor(when), column["season"], column["weekday"], column["hour"]
         if season >= 0:
             days = whole.astype(np.int64).astype("datetime64[D]")
             of_year = (days - days.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.float64)
@@ -131,8 +134,6 @@ def _encoded(rows: Any) -> np.ndarray:
             out[:, weekday : weekday + 7] = (of_week[:, None] == np.arange(7)) & ~lost[:, None]
         if hour >= 0:
             out[:, hour : hour + 2] = _turn(when - whole, lost)
-    for to, level, mean in model["means"]:
-        out[:, int(to)] += mean * out[:, int(level)]
     return out
 
 

@@ -51,6 +51,7 @@ class ColumnForm:
     season, weekday, hour : places of the parts of a date.
     levels : the categories, text in the order of its code points or numbers (float64, in any order); empty
         for columns of numbers.
+    means : places that have a number for each place of the category, and these numbers.
     lookups : places that have a number for each of many levels, and 0 for other values: the place, the levels
         (text in the order of its code points, or ascending numbers) and their numbers.
     """
@@ -66,6 +67,7 @@ class ColumnForm:
     levels: Array = field(default_factory=lambda: np.zeros(0))
     fill: float = 0.0
     origin: float = 0.0
+    means: tuple[tuple[int, tuple[float, ...]], ...] = ()
     lookups: tuple[tuple[int, Array, Float64Array], ...] = ()
 
 
@@ -73,7 +75,6 @@ class ColumnForm:
 class TableForm:
     """What stands before and behind the fast model of a table.
 
-    means : (k, 3), a place, the place of a category's value, and what that adds to the first where it is 1.
     dtype : type to which numbers are rounded before they are scaled, the type of the encoded training rows.
     scaling : of the encoded places.
     spread, centre, outputs : of a regressor, for each output v of the fast model: the target is the inverse
@@ -84,7 +85,6 @@ class TableForm:
     """
 
     columns: tuple[ColumnForm, ...]
-    means: Float64Array
     dtype: np.dtype[Any]
     scaling: Scaling
     spread: Float64Array
@@ -102,7 +102,6 @@ def table_form(model: BaseEstimator) -> TableForm:
     calibration = model.calibration_ if classes and hasattr(model, "predict_proba") else None
     return TableForm(
         columns=tuple(_column(column, start, columns) for column, start in zip(columns.columns, starts)),
-        means=_means(columns),
         dtype=columns.dtype,
         scaling=model.scaling_,
         spread=np.zeros(0) if classes else fast.y_std_,
@@ -125,13 +124,16 @@ def _column(column: Column, start: int, columns: TableColumns) -> ColumnForm:
         # A missing category without a place of its own counts as an unknown one.
         gone = start + column.width - 1 if column.missing else other
         levels = _levels(column.name, column.categories, kind)
+        own = [(place, each) for place, each in columns.levels if each.column == column.name]
+        means = tuple((place, each.values) for place, each in own if isinstance(each, LevelMeans))
         lookups = []
-        for place, each in columns.levels:
-            if isinstance(each, LevelLookup) and each.column == column.name:
+        for place, each in own:
+            if isinstance(each, LevelLookup):
                 known = _levels(each.column, each.levels, kind)
                 order = np.argsort(known)
                 lookups.append((place, known[order], each.values[order]))
-        return ColumnForm(column.name, kind, start, gone, other, levels=levels, lookups=tuple(lookups))
+        places = (start, gone, other)
+        return ColumnForm(column.name, kind, *places, levels=levels, means=means, lookups=tuple(lookups))
     kind = column.kind if column.kind in (BOOLEAN, DATE, DURATION) else NUMBER
     parts = (WIDTHS[part] if part in column.parts else 0 for part in (SEASON, WEEKDAY, HOUR))
     widths = [int(column.varies), int(column.missing), *parts]
@@ -143,17 +145,6 @@ def _column(column: Column, start: int, columns: TableColumns) -> ColumnForm:
     return ColumnForm(
         column.name, kind, value, gone, -1, season, weekday, hour, levels, fill=centre, origin=origin
     )
-
-
-def _means(columns: TableColumns) -> Float64Array:
-    """Return for each level with a mean: the place of the means, the level's own place, its mean."""
-    found = [
-        (place, level, value)
-        for place, each in columns.levels
-        if isinstance(each, LevelMeans)
-        for level, value in zip(range(each.places.start, each.places.stop), each.values, strict=True)
-    ]
-    return np.array(found, np.float64).reshape(-1, 3)
 
 
 def refuse_no_text(what: str, texts: Iterable[str]) -> None:
@@ -199,6 +190,7 @@ def _outputs(model: BaseEstimator) -> tuple[OutputMap, ...]:
 
 
 def _output(one: OutputMap) -> OutputMap:
+    """Return a map whose inverse exports compute in one way, whatever the targets were."""
     low, high = (-_MOST, _MOST) if one.how == NONE else (one.low - MARGIN, one.high + MARGIN)
     found = replace(one, low=low, high=high, mean=one.origin if one.scale == 0 else one.mean, means=None)
     if one.means is None:

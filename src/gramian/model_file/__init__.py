@@ -19,8 +19,6 @@ from gramian.model_file.parts import KNOWN
 from gramian.model_file.records import PartRecords
 from gramian.model_file.steps import check_chain, check_step
 
-FORMAT, VERSION = "gramian-model", 3
-
 
 def save(
     model: BaseEstimator, path: str | os.PathLike[str], *, notes: Mapping[str, str] | None = None
@@ -82,8 +80,6 @@ def save(
     arrays: dict[str, Array] = {}
     values = PartRecords(arrays)
     header: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
         "library": _library_version(),
         "notes": kept,
         "estimator": values.write_model(estimator),
@@ -112,7 +108,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     path = as_path(path)
     try:
-        header, arrays = read_container(path, FORMAT, VERSION)
+        header, arrays = read_container(path)
         return _model(header, PartRecords(arrays, path.stat().st_size))
     except ModelFileError as error:
         raise ModelFileError(f"{path} cannot be loaded: {printable(str(error))}") from None
@@ -133,7 +129,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = as_path(path)
     try:
-        return read_header(path, FORMAT, VERSION)
+        return read_header(path)
     except ModelFileError as error:
         raise ModelFileError(f"{path} cannot be loaded: {printable(str(error))}") from None
 
@@ -151,5 +147,5 @@ def _model(header: Mapping[str, Any], values: PartRecords) -> Any:
     if stored is None:
         return estimator
     before = [values.read(one) for one in stored["before"]]
-    check_chain(before, estimator.n_features_in_)
+    check_chain([*before, estimator])
     return Pipeline([*zip(stored["steps"], [*before, estimator], strict=True)])

@@ -22,7 +22,7 @@ from gramian._files import complete_file
 from gramian._typing import Array
 from gramian.exceptions import ModelFileError, did_you_mean
 
-HEADER = "model.json"
+FORMAT, VERSION, HEADER = "gramian-model", 3, "model.json"
 #: Bytes that an array without numbers may stand for, and a count may have, in a smaller file. Chosen by hand.
 LEAST_ROOM = 1 << 20
 #: Array kinds (numbers and text) that need no pickle.
@@ -34,7 +34,7 @@ _UNREADABLE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, 
 
 
 def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write ``arrays`` and a JSON ``header``, to which their shapes, dtypes and checksums are added.
+    """Write arrays and a JSON header, to which format, version and the arrays' checksums are added.
 
     The file appears under its name only when it is complete; until then the old file stays. Time and disk
     O(bytes of the arrays).
@@ -46,24 +46,25 @@ def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, 
             with archive.open(member, "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
             listed[name] = {"shape": list(array.shape), "dtype": array.dtype.str, "crc32": member.CRC}
-        text = json.dumps({**header, "arrays": listed}, allow_nan=False, indent=1)
+        whole = {"format": FORMAT, "version": VERSION, **header, "arrays": listed}
+        text = json.dumps(whole, allow_nan=False, indent=1)
         archive.writestr(zipfile.ZipInfo(HEADER, _DATE), text)
 
 
-def read_header(path: Path, name: str, version: int) -> dict[str, Any]:
-    """Return the JSON description of a file of format ``name`` and version ``version``."""
+def read_header(path: Path) -> dict[str, Any]:
+    """Return the JSON description of a file."""
     with _open(path) as archive:
-        return _header(archive, name, version)
+        return _header(archive)
 
 
-def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any], dict[str, Array]]:
+def read_container(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return description and (read-only) arrays, each checked against its listed CRC, shape and dtype.
 
     Raises :class:`ModelFileError` for a file of another format, of another version, or damaged; its text
     leaves the path to the caller. Time and memory O(bytes of the file).
     """
     with _open(path) as archive:
-        header = _header(archive, name, version)
+        header = _header(archive)
         listed: Any = header.get("arrays")
         require(isinstance(listed, dict), f"{HEADER} lists no arrays")
         _check_members(archive, set(map(_member, listed)) | {HEADER})
@@ -135,7 +136,7 @@ def _refuse_constant(constant: str) -> None:
     raise ValueError(f"it holds {constant}")
 
 
-def _header(archive: zipfile.ZipFile, name: str, version: int) -> dict[str, Any]:
+def _header(archive: zipfile.ZipFile) -> dict[str, Any]:
     if HEADER not in archive.namelist():
         raise ModelFileError(
             f"the archive has no member {HEADER}. It is not a gramian model: pass a file that "
@@ -148,19 +149,19 @@ def _header(archive: zipfile.ZipFile, name: str, version: int) -> dict[str, Any]
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError
         raise ModelFileError(f"{HEADER} is not JSON ({_first_line(error)}). {CURE}") from None
     found = header.get("format") if isinstance(header, dict) else None
-    if found != name:
+    if found != FORMAT:
         raise ModelFileError(
-            f"{HEADER} names the format {found!r}; expected {name!r}. Pass a file that gramian.save wrote."
+            f"{HEADER} names the format {found!r}; expected {FORMAT!r}. Pass a file that gramian.save wrote."
         )
     number = header.get("version")
     whole = type(number) is int and number >= 1
     require(whole, f"{HEADER} gives the version {number!r}; expected a whole number")
-    if number != version:
+    if number != VERSION:
         cure = "Train the model again and save it, or load it with the old gramian."
-        cure = "Upgrade it: pip install --upgrade gramian." if number > version else cure
+        cure = "Upgrade it: pip install --upgrade gramian." if number > VERSION else cure
         raise ModelFileError(
             f"the file has version {number}, written by gramian {header.get('library')}; this gramian reads "
-            f"version {version}. {cure}"
+            f"version {VERSION}. {cure}"
         )
     notes = header.setdefault("notes", {})
     texts = isinstance(notes, dict) and all(isinstance(text, str) for text in notes.values())

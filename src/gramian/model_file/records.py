@@ -193,7 +193,8 @@ class PartRecords:
         match stored:
             case {"record": name, "parts": parts}:
                 if name not in PARTS:
-                    raise ModelFileError(f"the part {name!r} is not one of {', '.join(PARTS)}. {CURE}")
+                    known = ", ".join(sorted(PARTS))
+                    raise ModelFileError(f"the part {name!r} is not one of {known}. {CURE}")
                 return PARTS[name].made({key: self.read(each) for key, each in parts.items()}, self._most)
             case {"model": model}:
                 return self.read_model(model)
@@ -232,10 +233,11 @@ class PartRecords:
             case {"array": name}:
                 array = self.arrays[name]
                 self._left -= extent(array.shape, array.dtype)
-                times = f"{SHARED} times the bytes of the file"
-                require(
-                    self._left >= 0, f"its parts use the same arrays over and over, in all more than {times}"
-                )
+                if self._left < 0:
+                    raise ModelFileError(
+                        "its parts use the same arrays over and over, in all more than "
+                        f"{SHARED} times the bytes of the file. {CURE}"
+                    )
                 return array
             case {"kernel": spec}:
                 return kernel_from_spec(spec)

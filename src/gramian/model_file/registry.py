@@ -129,7 +129,7 @@ def fits(value: object, hint: Any) -> bool:
         return isinstance(value, dict) and all(
             fits(key, inner[0]) and fits(one, inner[1]) for key, one in value.items()
         )
-    if not isinstance(value, tuple if origin is tuple else list | tuple):
+    if not isinstance(value, tuple) and (origin is tuple or not isinstance(value, list)):
         return False
     if origin is tuple and inner[1:] != (...,):
         return len(inner) == len(value) and all(map(fits, value, inner))

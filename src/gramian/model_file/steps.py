@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,21 +62,16 @@ def check_step(where: str, step: BaseEstimator) -> None:
                 check_step(f"{where}, transformer {name!r}", one)
 
 
-def check_chain(steps: Sequence[Any], n_features: int | None = None) -> None:
-    """Raise if fitted steps do not take the columns that the one before gives; ``n_features`` follow."""
-    wanted = [*map(_inputs, steps), *([] if n_features is None else [n_features])]
-    for step, count in zip(steps, wanted[1:]):
-        require(width_of(step) == count, f"the steps give {width_of(step)} columns; expected {count}")
-
-
-def _inputs(step: BaseEstimator) -> int:
-    """Return the number of columns that a fitted step takes."""
-    require(type(step) in STEPS, f"a {type(step).__name__} is no step before a model")
-    return _inputs(step.steps[0][1]) if isinstance(step, Pipeline) else int(step.n_features_in_)
+def check_chain(steps: Sequence[Any]) -> None:
+    """Raise if fitted steps, or a model behind them, do not take the columns that the one before gives."""
+    for step, after in pairwise(steps):
+        width, wanted = width_of(step), after.n_features_in_
+        require(width == wanted, f"the steps give {width} columns; expected {wanted}")
 
 
 def width_of(step: BaseEstimator) -> int:
-    """Return the number of columns that a fitted step gives."""
+    """Return the number of columns that a fitted step gives; raise for anything that is no step."""
+    require(type(step) in STEPS, f"a {type(step).__name__} is no step before a model")
     if isinstance(step, Pipeline):
         return width_of(step.steps[-1][1])
     if isinstance(step, ColumnTransformer):
@@ -87,7 +83,9 @@ def width_of(step: BaseEstimator) -> int:
 
 
 def _made_pipeline(kind: type[Pipeline], parts: dict[str, Any]) -> Pipeline:
-    check_chain([step for _, step in parts["steps"]])
+    steps = [step for _, step in parts["steps"]]
+    check_chain(steps)
+    width_of(steps[-1])  # the last one is a step too
     return kind([*parts["steps"]])
 
 
@@ -200,20 +198,16 @@ def _transformers(step: ColumnTransformer) -> Iterator[tuple[str, Any, list[int]
 
 def _indices(step: ColumnTransformer, columns: Any) -> list[int]:
     """Return the positions of columns that were given by name, position, slice or mask."""
-    every = np.arange(step.n_features_in_)
-    chosen = [columns] if isinstance(columns, str) or np.isscalar(columns) else columns
-    names = list(getattr(step, "feature_names_in_", ()))
-    if isinstance(chosen, slice) and any(isinstance(end, str) for end in (chosen.start, chosen.stop)):
+    names, every = list(getattr(step, "feature_names_in_", ())), range(step.n_features_in_)
+    if isinstance(columns, slice):
+        ends = (columns.start, columns.stop)
+        start, stop = (names.index(end) if isinstance(end, str) else end for end in ends)
         # A slice of names includes both ends.
-        start = 0 if chosen.start is None else names.index(chosen.start)
-        stop = len(names) if chosen.stop is None else names.index(chosen.stop) + 1
-        chosen = slice(start, stop, chosen.step)
-    elif not isinstance(chosen, slice):
-        chosen = list(chosen)
-        if any(isinstance(one, str) for one in chosen):
-            return [names.index(one) for one in chosen]
-        chosen = np.asarray(chosen, bool if chosen and isinstance(chosen[0], bool | np.bool_) else int)
-    return [int(index) for index in every[chosen]]
+        return list(every[start : stop + 1 if isinstance(columns.stop, str) else stop : columns.step])
+    chosen: list[Any] = [columns] if np.isscalar(columns) else list(columns)
+    if chosen and isinstance(chosen[0], bool | np.bool_):
+        return [number for number, used in enumerate(chosen) if used]
+    return [names.index(one) if isinstance(one, str) else every[one] for one in chosen]
 
 
 def _columns_parts(step: ColumnTransformer) -> dict[str, Any]:
@@ -253,7 +247,7 @@ def _columns(p: Parts) -> None:
     whole = all(type(index) is int for index in named) and set(named) == set(range(p.n_features))
     require(whole, f"the columns of {p.n_features} features are not all named")
     for name, one, indices in p.transformers:
-        fits = isinstance(one, str) or _inputs(one) == len(indices)
+        fits = isinstance(one, str) or getattr(one, "n_features_in_", None) == len(indices)
         require(fits, f"the transformer {name!r} takes another number of columns than {len(indices)}")
     choices = (p.sparse_output, p.verbose_feature_names_out)
     require(all(type(one) is bool for one in choices), "a choice of the columns is neither true nor false")
