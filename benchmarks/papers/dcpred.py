@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from papers import dcpred_pseudo as pseudo
+from papers.dcpred_cost import cost, cost_verdict
 from papers.dcpred_sweeps import CLASSES, NUMBERS, figure_3_verdict, sweep, table_1_verdict
 from papers.dcpred_weights import weights, weights_verdict
 from papers.items import Item, Paper
@@ -29,6 +30,7 @@ PAPER = Paper(
             verdict=weights_verdict,
         ),
         Item("degree", ("usps", "mnist"), pseudo.degree, against="x linear", verdict=pseudo.degree_verdict),
+        Item("cost", ("letter", "usps"), cost, verdict=cost_verdict),
         Item("meka", ("usps", "letter"), pseudo.meka, against="x linear", verdict=pseudo.meka_verdict),
     ),
 )

@@ -15,7 +15,7 @@ import gramian.fast.base as fast_base
 import gramian.fast.cost as fast_cost
 import gramian.fast.fit as fast_fit
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
-from gramian.fast.cost import dummy
+from gramian.fast.cost import Cost, dummy, warn_if_missed
 from gramian.fast.fidelity import Fidelity, warn_if_low
 from gramian.fast.fit import split_held_out
 from gramian.fast.learning.distill import Shape
@@ -28,7 +28,6 @@ SIZES = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 def timings(monkeypatch: pytest.MonkeyPatch, linear: float, shape: float) -> None:
     """Let a product X @ w take ``linear`` nanoseconds, a linear predictor ``shape``, and others far more."""
     monkeypatch.setattr(fast_fit, "linear_cost", lambda d, K, n: linear)
-    monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: linear)
 
     def nanoseconds(model: object, d: int, K: int, centers: bool, one: Shape) -> float:
         return shape if one.n_units == one.n_levels == 0 else np.inf
@@ -59,15 +58,25 @@ def test_a_cost_that_the_error_names_is_enough(monkeypatch: pytest.MonkeyPatch) 
         model.set_params(cost="0.5x").fit(X, X.sum(axis=1))
 
 
-def test_timings_that_disagree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = np.random.default_rng(0).random((60, 2))
-    timings(monkeypatch, 0.25, 7.45)
-    monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: 0.51)
-    monkeypatch.setattr(fast_base, "_TIMED", {("a key",): 1.0})
-    model = gm.FastKernelRegressor(cost="8ns", random_state=0)
-    with pytest.warns(AccuracyWarning, match=r"took 0\.25 ns a row before the search and 0\.51 ns after"):
-        model.fit(X, X.sum(axis=1))
-    assert fast_base._TIMED  # a second fit chooses the same shape
+def test_a_cost_that_is_missed_is_told() -> None:
+    cost = Cost(100, 1_000, 90.0, 2.0, (60.0, 120.0), 4_096)
+    with pytest.warns(AccuracyWarning, match=r"cost='20x' is missed: a row takes 30x.*Ask for cost='13x'"):
+        warn_if_missed(cost, (20.0, "x"), "20x")
+    with pytest.warns(AccuracyWarning, match=r"cost=40 is missed: a row takes 60ns"):
+        warn_if_missed(cost, (40.0, "ns"), 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_missed(cost, (50.0, "ns"), "50ns")
+        warn_if_missed(cost, (25.0, "x"), "25x")
+
+
+def test_a_fit_measures_the_model_that_it_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).random((400, 2))
+    slow = Cost(100, 1_000, 9_000.0, 2.0, (8_000.0, 9_900.0), 4_096)
+    monkeypatch.setattr(fast_base, "measure", lambda *_: slow)
+    model = gm.FastKernelRegressor(cost="2us", learn="labels", random_state=0)
+    with pytest.warns(AccuracyWarning, match="cost='2us' is missed"):
+        model.fit(X, np.sin(9.0 * X[:, 0]))
 
 
 def test_equal_fits_give_equal_models_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,11 +91,10 @@ def test_equal_fits_give_equal_models_however_busy_the_machine_is(monkeypatch: p
     monkeypatch.setattr(fast_cost, "run_seconds", seconds)
     monkeypatch.setattr(fast_base, "_TIMED", {})
     monkeypatch.setattr(fast_fit, "linear_cost", lambda d, K, n: 1.0)
-    monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: 1.0)
     first = gm.FastKernelRegressor(cost="2us", learn="labels", random_state=0).fit(X, y)
     timed, late[0] = runs[0], 1e6
     second = gm.FastKernelRegressor(cost="2us", learn="labels", random_state=0).fit(X, y)
-    assert runs[0] == timed
+    assert runs[0] == timed + 2  # the model and X @ w, to see that the budget is met
     assert first.shape_ == second.shape_
     np.testing.assert_array_equal(first.predict(X), second.predict(X))
     assert set(fast_base._TIMED.values()) == {1e9 * 1e-3 / fast_cost.batch_rows(2)}  # the fastest run

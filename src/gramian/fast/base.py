@@ -32,6 +32,7 @@ from gramian.fast.cost import (
     random_batch,
     seconds_per_row,
     timed_batch,
+    warn_if_missed,
 )
 from gramian.fast.fidelity import Fidelity
 from gramian.fast.fit import FastFit, FastPlan, Teach, fit_fast
@@ -162,6 +163,10 @@ class FastKernelModel(KernelEstimator):
         self.predictor_, self.shape_, self.learned_ = fit.predictor, fit.shape, fit.learned
         self.validation_score_, self.fidelity_ = fit.score, fit.fidelity
         self._batch = timed_batch(labelled.rows, plan.batch_rows, np.random.default_rng(0))
+        if plan.sizes is None and (
+            fit.shape.n_units or fit.shape.n_levels
+        ):  # nothing is cheaper than a plane
+            warn_if_missed(self.cost_, plan.budget, plan.cost)
         return fit
 
     def _evidence(self) -> FitFacts:

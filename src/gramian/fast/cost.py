@@ -28,8 +28,8 @@ BATCH_BYTES, LEAST_BATCH_ROWS, MOST_BATCH_ROWS = 1 << 21, 2_048, 8_192
 #: Numbers of units whose predictions are timed, for each number of levels and directions. Chosen by hand.
 TIMED_UNITS = (2, 16, 64, 256)
 
-#: Factor between two timings of the same product above which a fit warns.
-DISTURBED = 2.0
+#: Multiple of the requested cost from which a fit warns. Chosen by hand.
+MISSED = 1.25
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,15 @@ def product_nanoseconds(n_features: int, n_outputs: int, n_rows: int) -> float:
     return linear_nanoseconds(random_batch(n_rows, n_features), n_outputs)
 
 
-def warn_if_disturbed(before: float, now: float, cost: str | float) -> None:
-    """Warn if X @ w takes another time after a search than before it, in nanoseconds a row."""
-    if max(now, before) >= DISTURBED * min(now, before):
+def warn_if_missed(cost: Cost, budget: tuple[float, str], requested: str | float) -> None:
+    """Warn if even the fastest run of a model took clearly longer than was requested."""
+    number, unit = budget
+    fastest = cost.spread[0] / (cost.linear_nanoseconds if unit == "x" else 1.0)
+    if fastest > MISSED * number:
         warnings.warn(
-            f"X @ w took {before:.3g} ns a row before the search and {now:.3g} ns after it: other work "
-            f"slows the machine, so cost={cost!r} may not be met. See cost_ when it is quiet; a new "
-            "process measures again.",
+            f"cost={requested!r} is missed: a row takes {fastest:.3g}{unit}. Shapes are timed once a process, "
+            "before they are trained, and other work on the machine slows some timings. Ask for "
+            f"cost='{number * number / fastest:.2g}{unit}', or fit in a new process on a quiet machine.",
             AccuracyWarning,
             stacklevel=user_level(),
         )

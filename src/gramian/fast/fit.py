@@ -19,7 +19,7 @@ from gramian.engine import Engine
 from gramian.estimator.answers import likeliest, overflowing
 from gramian.estimator.repeats import repeats_together
 from gramian.exceptions import AccuracyWarning, InputError, user_level
-from gramian.fast.cost import product_nanoseconds, warn_if_disturbed
+from gramian.fast.cost import product_nanoseconds
 from gramian.fast.fidelity import Fidelity, explained_variance, same_class, warn_if_low
 from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product, metric_directions
@@ -198,7 +198,6 @@ def _best_shape(plan: FastPlan, trainer: ShapeTrainer, clock: ModelClock) -> tup
         # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
         limit = max(limit, timed(least))
     best = search_shapes(limit, timed, trainer)
-    warn_if_disturbed(product, product_nanoseconds(d, K, plan.batch_rows), plan.cost)
     return best, timed(least if best.linear else best.shape) / limit
 
 
