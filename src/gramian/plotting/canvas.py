@@ -147,6 +147,13 @@ def colour_and_mark(k: int) -> tuple[str, str]:
     return COLOURS[k % len(COLOURS)], MARKS[(k + k // len(COLOURS)) % len(MARKS)]
 
 
+def low_to_high() -> Any:
+    """Return the colour map from low to high values, with grey for missing ones."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("low to high", [BLUE, ORANGE]).with_extremes(bad="0.6")
+
+
 def padded(values: Array, *, log: bool, share: float = 0.06) -> tuple[float, float]:
     """Return limits around the values, with a margin of the fraction ``share`` of their span on both sides.
 
@@ -213,8 +220,7 @@ def scale_axis(
 ) -> None:
     """Set limits, scale, ticks and their text of axis ``which`` ("x" or "y")."""
     axis = getattr(ax, f"{which}axis")
-    getattr(ax, f"set_{which}scale")("log" if log else "linear")
-    getattr(ax, f"set_{which}lim")(limits)
+    ax.set(**{f"{which}scale": "log" if log else "linear", f"{which}lim": limits})
     kinds = pyplot("gramian")
     decades = math.log10(limits[1] / limits[0]) if log else 0.0
     if decades < 0.75:
