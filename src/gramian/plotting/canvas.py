@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -136,6 +136,12 @@ def name_lines(ax: Axes, lines: Sequence[Any], names: Sequence[str], size: float
         fontsize=size,
         labelcolor=INK,
     )
+
+
+def write_cells(ax: Axes, texts: Iterable[str], dark: Array, *, size: float) -> None:
+    """Write a text into each cell of an image, row by row; white into the cells that are ``dark``."""
+    for ((i, j), white), text in zip(np.ndenumerate(dark), texts, strict=True):
+        ax.text(j, i, text, ha="center", va="center", color="white" if white else INK, fontsize=size)
 
 
 def colour_and_mark(k: int) -> tuple[str, str]:
