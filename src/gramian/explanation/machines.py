@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import is_index
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.predictor import KernelTerms, Predictor
@@ -270,7 +271,7 @@ def explained_outputs(
                 f"the model has {width} outputs: pass output=0 to output={width - 1} for the one to explain."
             )
         chosen = 0 if output is None else output
-        if isinstance(chosen, bool) or not isinstance(chosen, int | np.integer) or not 0 <= chosen < width:
+        if not is_index(chosen, width):
             raise InputError(f"output={quoted(output)} must be a whole number from 0 to {width - 1}.")
         return np.full(n, int(chosen)), np.ones(n), ()
     if output is None:

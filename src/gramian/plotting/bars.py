@@ -13,18 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import numbers_of, whole_number
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError
-from gramian.plotting.canvas import (
-    BLUE,
-    INK,
-    NOTE_SIZE,
-    Axes,
-    Display,
-    caption,
-    name_axes,
-    pyplot,
-    scale_axis,
-    text_of,
-)
+from gramian.plotting.canvas import BLUE, INK, NOTE_SIZE, Axes, Display, caption, pyplot, scale_axis, text_of
 from gramian.summary import short
 
 #: Heights in inches of a bar and of all around the bars. Chosen by hand.
@@ -145,8 +134,7 @@ class ImportanceDisplay(Display):
         self.bars_ = named_bars(axes, names, shown, texts, errors=spread)
         # Leave room for the number at the longest bar; the axis is empty if all importances are 0.
         most = float((shown if spread is None else shown + spread).max())
-        scale_axis(axes, "x", (0.0, 1.15 * most or 1.0), unit="%", log=False)
-        name_axes(axes, "Share of the importances", "")
+        scale_axis(axes, "x", (0.0, 1.15 * most or 1.0), "Share of the importances", unit="%", log=False)
         count, others = len(self.importances), len(self.importances) - len(shown)
         note = f"{count} feature{'s' if count > 1 else ''}"
         if others:

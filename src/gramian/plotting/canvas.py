@@ -222,11 +222,18 @@ def power_text(value: float) -> str:
 
 
 def scale_axis(
-    ax: Axes, which: Literal["x", "y"], limits: tuple[float, float], *, unit: str = "", log: bool
+    ax: Axes,
+    which: Literal["x", "y"],
+    limits: tuple[float, float],
+    name: str = "",
+    *,
+    unit: str = "",
+    log: bool,
 ) -> None:
-    """Set limits, scale, ticks and their text of axis ``which`` ("x" or "y")."""
+    """Set name, limits, scale, ticks and their text of axis ``which`` ("x" or "y")."""
     axis = getattr(ax, f"{which}axis")
     ax.set(**{f"{which}scale": "log" if log else "linear", f"{which}lim": limits})
+    axis.set_label_text(name, fontsize=LABEL_SIZE, color=INK)
     kinds = pyplot("gramian")
     decades = math.log10(limits[1] / limits[0]) if log else 0.0
     if decades < 0.75:

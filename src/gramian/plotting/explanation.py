@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import is_index, one_of, whole_number
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.exceptions import InputError, quoted
 from gramian.explanation import Explanation, explain
@@ -225,8 +225,7 @@ def _number(column: str | int, names: tuple[str, ...]) -> int:
     """Return the number of a column that is given by number or name."""
     if isinstance(column, str) and column in names:
         return names.index(column)
-    whole = isinstance(column, int | np.integer) and not isinstance(column, bool)
-    if whole and 0 <= int(column) < len(names):
+    if is_index(column, len(names)):
         return int(column)
     raise InputError(
         f"column={quoted(column)} is none of the {len(names)} columns; give a name or a number from 0 to "

@@ -253,8 +253,8 @@ def of_spectrum(model: object, stated: Evidence, seed: int) -> Iterator[Picture]
         return
     figure, ax = axes()
     ax.plot(np.arange(1, len(kept) + 1), kept / top, color=BLUE, linewidth=1.6)
-    name_axes(ax, "eigenvalue", "share of the largest")
     scale_axis(ax, "y", padded(kept / top, log=True), log=True)
+    name_axes(ax, "eigenvalue", "share of the largest")
     ax.set_xlim(1, len(kept))
     tail = "" if len(kept) == len(values) else f" {len(values) - len(kept):,} are zero to rounding."
     yield draw_svg(figure, f"Spectrum of {of}", caption + tail)
