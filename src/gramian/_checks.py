@@ -101,7 +101,7 @@ def whole_number(name: str, value: object, least: int | None = None) -> int:
 
 def is_index(value: object, stop: int, start: int = 0) -> TypeGuard[int]:
     """Return whether a value is a whole number from ``start`` to ``stop`` − 1."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and start <= value < stop
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and start <= int(value) < stop
 
 
 def verbosity(name: str, value: object) -> int:
