@@ -158,19 +158,12 @@ def _not_comparable(y: Array | None, predicted: Array) -> str:
     return "" if len(np.unique(y)) > 1 else "the targets are constant"
 
 
-def score_of(task: str, y: Array, predicted: Array, weights: Array | None = None) -> float:
-    """Return accuracy, or R² (0 is the mean of the held-out targets)."""
-    if task == CLASSIFICATION:
-        return float(np.average(y == predicted, weights=weights))
-    return float(r2_score(y, predicted, sample_weight=weights)) if len(y) > 1 else float("nan")
-
-
 def scores(task: str, y: Array, predicted: Array, weights: Array | None = None) -> dict[str, float]:
-    """Return the scores of the task by name."""
-    score = score_of(task, y, predicted, weights)
+    """Return accuracy, or R² (0 is the mean of the held-out targets) and RMSE, by name."""
     if task == CLASSIFICATION:
-        return {"accuracy": score}
-    return {"R²": score, "RMSE": float(root_mean_squared_error(y, predicted, sample_weight=weights))}
+        return {"accuracy": float(np.average(y == predicted, weights=weights))}
+    explained = float(r2_score(y, predicted, sample_weight=weights)) if len(y) > 1 else float("nan")
+    return {"R²": explained, "RMSE": float(root_mean_squared_error(y, predicted, sample_weight=weights))}
 
 
 def trivial(task: str, y: Array, count: int, weights: Array | None = None) -> Array:
