@@ -15,7 +15,7 @@ from gramian.data.cells import DATE
 from gramian.data.source import ArraySource, RowSource, row_blocks
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
-from gramian.explanation.machines import Explained, Machine, Machines
+from gramian.explanation.machines import Explained, Machines
 from gramian.explanation.separable import ProductTerm, product_terms
 from gramian.explanation.shapley import product_shares, sampled_shares
 from gramian.kernels.columns import dense
@@ -101,7 +101,10 @@ def _exact(
     rest = np.setdiff1d(np.arange(rows.shape[1]), np.concatenate(players))
     source = scaled_rows(machines.model, rows)
     for each, own_terms in zip(machines.machines, terms, strict=True):
-        X, B = (_mapped(each, scaled_rows(machines.model, part)) for part in (rows, background))
+        X, B = (
+            dense(each.input.over(scaled_rows(machines.model, part)).rows(slice(0, len(part))), np.float64)
+            for part in (rows, background)
+        )
         Z = np.concatenate([dense(points, np.float64) for points in each.predictor.landmarks])
         for group in each.terms(source, slice(0, len(rows))):
             weights = machines.coefficients(each, group, explained.rows(group.rows))
@@ -142,11 +145,6 @@ def _separated(machines: Machines) -> list[tuple[ProductTerm, ...]]:
 def scaled_rows(model: BaseEstimator, rows: Array) -> RowSource:
     """Return rows of numbers as a model's kernels take them: those of a table are scaled."""
     return ArraySource(np.asarray(model.scaling_.apply(rows)) if isinstance(model, TableServer) else rows)
-
-
-def _mapped(machine: Machine, source: RowSource) -> Float64Array:
-    """Return the rows of a source as the kernel of a machine takes them."""
-    return dense(machine.input.over(source).rows(slice(0, int(source.shape[0]))), np.float64)
 
 
 def table_rows(model: TableServer, X: RowsLike) -> RowSource:

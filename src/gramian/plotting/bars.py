@@ -13,7 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import numbers_of, whole_number
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError
-from gramian.plotting.canvas import BLUE, INK, NOTE_SIZE, Axes, Display, caption, pyplot, scale_axis, text_of
+from gramian.plotting.canvas import (
+    BLUE,
+    INK,
+    NOTE_SIZE,
+    ORANGE,
+    Axes,
+    Display,
+    caption,
+    pyplot,
+    scale_axis,
+    text_of,
+)
 from gramian.summary import short
 
 #: Heights in inches of a bar and of all around the bars. Chosen by hand.
@@ -182,18 +193,18 @@ def named_bars(
     *,
     starts: Array | float = 0.0,
     errors: Array | None = None,
-    colours: str | Sequence[str] = BLUE,
 ) -> Any:
     """Draw bars, the first on top, with a name before and a text behind each; return the bars.
 
-    ``errors`` are drawn as lines to either side of the ends of the bars.
+    Bars to the right are blue, bars to the left orange. ``errors`` are drawn as lines to either side of the
+    ends.
     """
     bars = ax.barh(
         np.arange(len(names)),
         values,
         0.72,
         starts,
-        color=colours,
+        color=[BLUE if value >= 0 else ORANGE for value in values],
         xerr=errors,
         error_kw={"ecolor": INK, "elinewidth": 1.0, "zorder": 3},
         zorder=2,

@@ -13,18 +13,7 @@ from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.exceptions import InputError, quoted
 from gramian.explanation import Explanation, explain
 from gramian.plotting.bars import LETTERS, name_rows, named_bars
-from gramian.plotting.canvas import (
-    BLUE,
-    INK,
-    ORANGE,
-    Axes,
-    Display,
-    caption,
-    low_to_high,
-    name_axes,
-    padded,
-    pyplot,
-)
+from gramian.plotting.canvas import BLUE, INK, Axes, Display, caption, low_to_high, name_axes, padded, pyplot
 from gramian.summary import short
 
 WATERFALL, BAR, BEESWARM, DEPENDENCE = KINDS = ("waterfall", "bar", "beeswarm", "dependence")
@@ -169,9 +158,8 @@ class ExplanationDisplay(Display):
         # The base is at the bottom: the smallest bar starts there, the largest ends at the prediction.
         ends = prediction - np.append(0.0, np.cumsum(self.values)[:-1])
         starts = ends - self.values
-        colours = [BLUE if value >= 0 else ORANGE for value in self.values]
         texts = (f"{value:+.3g}" for value in self.values)
-        named_bars(ax, self.names, self.values, texts, starts=starts, colours=colours)
+        named_bars(ax, self.names, self.values, texts, starts=starts)
         for at, style in ((base, ":"), (prediction, "--")):
             ax.axvline(at, color=INK, linewidth=0.8, linestyle=style, zorder=1)
         ax.set_xlim(padded(np.array([base, *starts, *ends]), log=False, share=ROOM))

@@ -75,13 +75,6 @@ class Inspected:
         found = np.asarray(found, np.float64)
         return found[:, 1:] if classes and found.shape[1] == 2 else found
 
-    def outputs(self, count: int) -> list[str]:
-        """Return the names of the predictions of a row."""
-        classes = getattr(self.model, "classes_", None)
-        if classes is not None:
-            return [str(label) for label in (classes[1:] if count == 1 else classes)]
-        return [f"output {j}" for j in range(count)] if count > 1 else ["prediction"]
-
     def effect(self, column: InspectedColumn, values: Array) -> Float64Array:
         """Return the mean predictions (values, outputs) if the column has each value in all rows.
 
@@ -170,9 +163,11 @@ def of_effects(found: Inspected) -> Iterator[Picture]:
         if len(values) < 2:
             continue
         curves = found.effect(column, values)
-        outputs = found.outputs(curves.shape[1])
+        count = curves.shape[1]
+        # Of two classes, the curve is that of the second.
+        outputs = getattr(found.model, "classes_", [f"output {j}" for j in range(count)])[-count:]
         figure, ax = axes()
-        shown = range(min(MOST_CURVES, curves.shape[1]))
+        shown = range(min(MOST_CURVES, count))
         width = 0.8 / len(shown)
         for c in shown:
             if names:
@@ -182,11 +177,9 @@ def of_effects(found: Inspected) -> Iterator[Picture]:
         if names:
             ax.set_xticks(np.arange(len(names)) + 0.4 - width / 2, [short(name, 14) for name in names])
             ax.tick_params(axis="x", labelrotation=30 if max(map(len, names)) > 6 else 0)
-        if len(outputs) > 1:
+        if count > 1:
             ax.legend([short(outputs[c], 14) for c in shown], fontsize=NOTE_SIZE, frameon=False)
-        name_axes(
-            ax, short(column.name, 40), "mean prediction" if len(outputs) == 1 else "mean of each class"
-        )
+        name_axes(ax, short(column.name, 40), "mean prediction" if count == 1 else "mean of each class")
         ends = f"{curves.min():.3g} to {curves.max():.3g}"
         caption = f"Mean prediction with {short(column.name, 14)} set to each value in all rows: {ends}."
         yield draw_svg(figure, f"Effect of {short(column.name, 30)}", caption)

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import r2_score, root_mean_squared_error
 from sklearn.pipeline import Pipeline
 
-from gramian._typing import Array, Float64Array, Rows, RowsLike
+from gramian._typing import Array, Float64Array, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.compression.quality import ErrorEstimate
 from gramian.data.source import RowSource
@@ -116,12 +116,8 @@ def judge(
         if classes and hasattr(model, "predict_proba"):
             probabilities = by_blocks(model.predict_proba, X)
         if isinstance(last, GaussianProcessRegressor):
-
-            def deviations_of(rows: RowsLike) -> Any:
-                scaled = rows if before is None else before(rows)
-                return last.predict(scaled, return_std=True, include_noise=True)[1]
-
-            found = by_blocks(deviations_of, X)
+            options = {"return_std": True, "include_noise": True}
+            found = by_blocks(lambda rows: model.predict(rows, **options)[1], X)
             deviations = np.asarray(found, np.float64) if found.ndim == 1 else None
         if isinstance(last, TabularRegressor):
             for level in LEVELS:
