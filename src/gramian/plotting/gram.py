@@ -226,5 +226,4 @@ def _panels(ax: Axes | None) -> tuple[Any, Array]:
             "plt.subplots(), or three axes."
         )
     parent.set_axis_off()
-    grid = place.subgridspec(1, 3, wspace=0.5)
-    return parent.figure, np.array([parent.figure.add_subplot(grid[i]) for i in range(3)], dtype=object)
+    return parent.figure, place.subgridspec(1, 3, wspace=0.5).subplots()

@@ -29,6 +29,8 @@ from gramian.tables.serving import TableServer
 #: Rows whose Shapley values rank the columns of a model without importances, the draws of an estimate, and
 #: most columns. By hand.
 RANKED_ROWS, RANKING_DRAWS, MOST_RANKED = 40, 16, 60
+#: Most rows from which the effects of columns are computed. Chosen by hand.
+EFFECT_ROWS = 200
 #: Points of a curve, most categories and most curves that are drawn, and columns that are shown. By hand.
 POINTS, MOST_CATEGORIES, MOST_CURVES, MOST_COLUMNS = 12, 10, 5, 6
 #: Segments of a numeric column, and fewest rows of a segment. Chosen by hand.
@@ -78,11 +80,13 @@ class Inspected:
     def effect(self, column: InspectedColumn, values: Array) -> Float64Array:
         """Return the mean predictions (values, outputs) if the column has each value in all rows.
 
-        Categories are those of the rows: they are written as in the first row that has them.
+        They are means over at most 200 rows, evenly spaced. Categories are those of the rows: they are
+        written as in the first row that has them.
         """
-        out = []
+        out, n = [], len(self.rows)
+        shown = self.rows[np.linspace(0, n - 1, min(n, EFFECT_ROWS)).astype(np.intp)]
         for value in values:
-            changed = self.rows.copy()
+            changed = shown.copy()
             if column.categories:
                 changed[:, column.places] = self.rows[np.argmax(column.values == value), column.places]
             else:
