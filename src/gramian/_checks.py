@@ -6,7 +6,7 @@ import math
 import numbers
 import os
 from collections.abc import Collection, Iterable
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -97,6 +97,11 @@ def whole_number(name: str, value: object, least: int | None = None) -> int:
         bound = "" if least is None else f" of at least {least}"
         raise InputError(f"{name}={quoted(value)} must be a whole number{bound}.")
     return int(value)
+
+
+def is_index(value: object, stop: int, start: int = 0) -> TypeGuard[int]:
+    """Return whether a value is a whole number from ``start`` to ``stop`` − 1."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and start <= int(value) < stop
 
 
 def verbosity(name: str, value: object) -> int:

@@ -152,3 +152,32 @@ def test_targets_in_one_column_are_scored() -> None:
             found = _judge(gm.KernelRidge(0.1, gamma=4.0).fit(X, own), X, y, 0)
             assert found.why_not == ""
             assert found.scores["R²"] > 0.9
+
+
+def test_a_transformer_has_a_report_on_rows(tmp_path: Path) -> None:
+    from gramian.reporting import report
+
+    model = gm.MEKA(rank=5, n_blocks=2, random_state=0).fit(X)
+    page = Page(report(model, tmp_path / "page.html", X).read_text(encoding="utf-8"))
+    assert "Frobenius error" in page.text
+    assert "Effect of" not in page.text
+
+
+@pytest.mark.filterwarnings("ignore:Column 'code' has:UserWarning")
+def test_effects_of_a_category_with_level_means_set_all_that_it_is_encoded_to() -> None:
+    levels = RNG.integers(0, 300, 1200)
+    frame = pd.DataFrame({"area": RNG.random(1200), "code": [f"c{level}" for level in levels]})
+    y = np.linspace(-2.0, 2.0, 300)[levels] + 0.1 * RNG.standard_normal(1200)
+    model = gm.TabularRegressor(random_state=0, effort="instant").fit(frame, y)
+    assert model.columns_.levels
+    found = rows_to_inspect(model, frame, np.arange(400))
+    assert found is not None
+    code = next(column for column in found.columns if column.name == "code")
+    where, name = next(
+        (value, code.categories[int(value)])
+        for value in np.unique(code.values)
+        if code.categories[int(value)] in set(frame["code"])
+    )
+    shown = np.linspace(0, 399, 200).astype(int)
+    expected = model.predict(frame.iloc[shown].assign(code=name)).mean()
+    np.testing.assert_allclose(found.effect(code, np.array([where]))[0, 0], expected, rtol=1e-4)

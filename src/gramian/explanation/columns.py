@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, Rows, RowsLike
@@ -14,7 +15,7 @@ from gramian.data.cells import DATE
 from gramian.data.source import ArraySource, RowSource, row_blocks
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
-from gramian.explanation.machines import Explained, Machine, Machines
+from gramian.explanation.machines import Explained, Machines
 from gramian.explanation.separable import ProductTerm, product_terms
 from gramian.explanation.shapley import product_shares, sampled_shares
 from gramian.kernels.columns import dense
@@ -54,10 +55,10 @@ def column_values(
     ``n_draws`` draws. Memory: some arrays of a megabyte a thread and the answer.
     """
     model = machines.model
-    source = _encoded(model, X) if isinstance(model, TableServer) else machines.read(X)
+    source = table_rows(model, X) if isinstance(model, TableServer) else machines.read(X)
     if isinstance(source, StoredRows):
         return ColumnValues()
-    names, players = _players(machines, int(source.shape[1]))
+    names, players = named_places(model, int(source.shape[1]))
     background, said = _background(machines, source, X_train)
     terms = _separated(machines)
 
@@ -80,7 +81,7 @@ def column_values(
             continue
 
         def predict(changed: Array, numbers: IntArray, part: Explained = part) -> Float64Array:
-            found = machines.predictions(machines.values(_scaled(machines, changed))[0])
+            found = machines.predictions(machines.values(scaled_rows(model, changed))[0])
             return part.signs[numbers] * found[np.arange(len(changed)), part.outputs[numbers]]
 
         values[at], errors[at] = sampled_shares(predict, rows, background, own, n_draws, step)
@@ -98,9 +99,12 @@ def _exact(
     """Return the values (n, players) of the players' places, summed over machines, points and terms."""
     out = np.zeros((len(rows), len(players)))
     rest = np.setdiff1d(np.arange(rows.shape[1]), np.concatenate(players))
-    source = _scaled(machines, rows)
+    source = scaled_rows(machines.model, rows)
     for each, own_terms in zip(machines.machines, terms, strict=True):
-        X, B = (_mapped(each, _scaled(machines, part)) for part in (rows, background))
+        X, B = (
+            dense(each.input.over(scaled_rows(machines.model, part)).rows(slice(0, len(part))), np.float64)
+            for part in (rows, background)
+        )
         Z = np.concatenate([dense(points, np.float64) for points in each.predictor.landmarks])
         for group in each.terms(source, slice(0, len(rows))):
             weights = machines.coefficients(each, group, explained.rows(group.rows))
@@ -138,37 +142,29 @@ def _separated(machines: Machines) -> list[tuple[ProductTerm, ...]]:
     return found if machines.straight and all(found) else []
 
 
-def _scaled(machines: Machines, rows: Array) -> RowSource:
-    """Return rows with the players' places, as the machines take them."""
-    table = isinstance(machines.model, TableServer)
-    return ArraySource(np.asarray(machines.model.scaling_.apply(rows)) if table else rows)
+def scaled_rows(model: BaseEstimator, rows: Array) -> RowSource:
+    """Return rows of numbers as a model's kernels take them: those of a table are scaled."""
+    return ArraySource(np.asarray(model.scaling_.apply(rows)) if isinstance(model, TableServer) else rows)
 
 
-def _mapped(machine: Machine, source: RowSource) -> Float64Array:
-    """Return the rows of a source as the kernel of a machine takes them."""
-    return dense(machine.input.over(source).rows(slice(0, int(source.shape[0]))), np.float64)
-
-
-def _encoded(model: TableServer, X: RowsLike) -> RowSource:
+def table_rows(model: TableServer, X: RowsLike) -> RowSource:
     """Return the rows of a table as numbers, not scaled."""
     return EncodedRows(model.columns_, checked_table(model, X, reset=False))
 
 
-def _players(machines: Machines, d: int) -> tuple[tuple[str, ...], list[IntArray]]:
-    """Return the names of the columns, and the places of each among the numbers of a row."""
-    model = machines.model
+def named_places(model: BaseEstimator, d: int) -> tuple[tuple[str, ...], list[IntArray]]:
+    """Return the names of the columns, and the places of each among the d numbers of a row."""
     if isinstance(model, TableServer):
         return model.columns_.column_names, column_places(model.columns_)
-    named = getattr(model, "feature_names_in_", None)
-    names = tuple(f"feature {j}" for j in range(d)) if named is None else tuple(map(str, named))
-    return names, [np.array([j]) for j in range(d)]
+    names = getattr(model, "feature_names_in_", [f"feature {j}" for j in range(d)])
+    return tuple(map(str, names)), [np.array([j]) for j in range(d)]
 
 
 def _background(machines: Machines, source: RowSource, X_train: RowsLike | None) -> tuple[Float64Array, str]:
     """Return the rows from which absent columns take their values, and what they are."""
     table = isinstance(machines.model, TableServer)
     if X_train is not None:
-        known = _encoded(machines.model, X_train) if table else machines.read(X_train)
+        known = table_rows(machines.model, X_train) if table else machines.read(X_train)
         n = int(known.shape[0])
         if n == 0:
             raise InputError("X_train has no rows; absent columns take their values from at least one.")

@@ -167,12 +167,12 @@ def _cells(X: RowsLike, n: int, names: tuple[str, ...]) -> Array | None:
     None for other rows, and for frames without these columns.
     """
     frame = frame_kind(X)
+    if frame is None and not isinstance(X, np.ndarray | list | tuple):
+        return None
     own = names_of(X) if frame is not None else None
-    rows: Any = np.asarray(X) if isinstance(X, list | tuple) else X
-    if frame == "Arrow":
-        rows = rows.to_pandas()
-    cells = rows.to_numpy() if frame is not None else rows
-    if not isinstance(cells, np.ndarray) or cells.ndim != 2 or len(cells) != n:
+    table: Any = X
+    cells = np.asarray(table.to_pandas() if frame == "Arrow" else table)
+    if cells.ndim != 2 or len(cells) != n:
         return None
     if own is None or own == names or not names:
         return np.array(cells)

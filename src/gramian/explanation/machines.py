@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import is_index
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.predictor import KernelTerms, Predictor
@@ -182,15 +183,13 @@ def machines_of(model: BaseEstimator) -> Machines:
         return _of_table(model)
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
-        predictor = model.posterior_.predictor
-        _check(predictor, model)
-        one = Machine(1.0, predictor, Input.of(model), np.zeros(predictor.n_outputs), Engine(model.n_jobs))
+        one = _machine(model, predictor=model.posterior_.predictor)
         moments = zip(np.asarray(model.y_std_), np.asarray(model.y_mean_), strict=True)
         maps = tuple((Affine(spread, mean),) for spread, mean in moments)
         return Machines(model, (one,), maps, "of the target")
     if isinstance(model, KernelEstimator):
         check_is_fitted(model)
-        one = _machine(1.0, model)
+        one = _machine(model)
         unit = "decision value" if hasattr(model, "classes_") else "of the target"
         return Machines(model, (one,), ((Affine(),),) * one.predictor.n_outputs, unit)
     raise InputError(
@@ -199,19 +198,18 @@ def machines_of(model: BaseEstimator) -> Machines:
     )
 
 
-def _machine(weight: float, model: BaseEstimator) -> Machine:
-    predictor: Any = getattr(model, "predictor_", None)
-    _check(predictor, model)
-    return Machine(weight, predictor, Input.of(model), np.asarray(model.intercept_), Engine(model.n_jobs))
+def _machine(model: BaseEstimator, weight: float = 1.0, *, predictor: object = None) -> Machine:
+    """Return a model as a machine; raise unless its predictor is a sum of kernel values with points.
 
-
-def _check(predictor: object, model: BaseEstimator) -> None:
-    """Raise unless the predictor is a sum of kernel values with points."""
+    predictor : by default the model's ``predictor_``.
+    """
+    predictor = getattr(model, "predictor_", None) if predictor is None else predictor
     explicit = isinstance(predictor, Predictor) and any(
         isinstance(columns, ExplicitColumns) for columns in predictor.columns
     )
     if isinstance(predictor, Predictor | ExactPredictor) and not explicit:
-        return
+        start = np.asarray(getattr(model, "intercept_", np.zeros(predictor.n_outputs)))
+        return Machine(weight, predictor, Input.of(model), start, Engine(model.n_jobs))
     if isinstance(predictor, NeighbourPosterior):
         raise InputError(
             f"this {type(model).__name__} predicts each row from its nearest rows, with weights of its own, "
@@ -229,7 +227,7 @@ def _of_table(model: BaseEstimator) -> Machines:
     inner = model.model_
     boosted = inner.boosted_ if isinstance(inner, RidgeMean) and hasattr(inner, "boosted_") else None
     share = float(inner.share_) if boosted is not None and isinstance(model, TabularRegressor) else 0.0
-    machines = tuple(_machine((1.0 - share) * weight, each) for weight, each in members_of(inner))
+    machines = tuple(_machine(each, (1.0 - share) * weight) for weight, each in members_of(inner))
     if isinstance(model, TabularRegressor):
         back = tuple((_straightened(output),) for output in model.target_.outputs)
         return Machines(model, machines, back, "of the target", boosted, share)
@@ -273,7 +271,7 @@ def explained_outputs(
                 f"the model has {width} outputs: pass output=0 to output={width - 1} for the one to explain."
             )
         chosen = 0 if output is None else output
-        if isinstance(chosen, bool) or not isinstance(chosen, int | np.integer) or not 0 <= chosen < width:
+        if not is_index(chosen, width):
             raise InputError(f"output={quoted(output)} must be a whole number from 0 to {width - 1}.")
         return np.full(n, int(chosen)), np.ones(n), ()
     if output is None:

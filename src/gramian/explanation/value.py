@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian._checks import is_index
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError, MissingPackageError
 from gramian.summary import Grid, Shown, Summary, short
@@ -82,7 +83,7 @@ class Explanation(Shown):
 
     def __getitem__(self, row: int) -> Explanation:
         n = len(self)
-        if isinstance(row, bool) or not isinstance(row, int | np.integer) or not -n <= row < n:
+        if not is_index(row, n, -n):
             raise InputError(f"row={row!r} must be a whole number from 0 to {n - 1}: {n} rows are explained.")
         where = slice(row % n, row % n + 1)
         cut: dict[str, Array] = {
@@ -145,10 +146,17 @@ class Explanation(Shown):
         title = f"Prediction {row}: {self.prediction[row]:.4g}{label}"
         if self.values is not None and self.base is not None:
             order = self.largest_columns(row)
-            parts = [(short(self.names[j], 60), f"{self.values[row, j]:+.4g}", j) for j in order]
-            rows = [(name, value, self._error(row, j)) for name, value, j in parts]
+            values, errors = self.values[row], None if self.errors is None else self.errors[row]
+            rows = [
+                (
+                    short(self.names[j], 60),
+                    f"{values[j]:+.4g}",
+                    "" if errors is None else f"± {errors[j]:.2g}",
+                )
+                for j in order
+            ]
             if len(order) < len(self.names):
-                rest = self.values[row].sum() - self.values[row, order].sum()
+                rest = values.sum() - values[order].sum()
                 rows.append(("all other columns", f"{rest:+.4g}", ""))
             rows.append(("base", f"{self.base[row]:+.4g}", ""))
             width = 2 if self.errors is None else 3
@@ -169,9 +177,6 @@ class Explanation(Shown):
         if self.other[row]:
             lines.append(("boosting", "", "", f"{self.other[row]:+.4g}"))
         yield Grid(f"{title}, by {self.kind}", ("point", "similarity", "weight", "share"), tuple(lines))
-
-    def _error(self, row: int, column: int) -> str:
-        return "" if self.errors is None else f"± {self.errors[row, column]:.2g}"
 
 
 def largest(shares: Array, count: int) -> IntArray:

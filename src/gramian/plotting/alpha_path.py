@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
+from gramian._checks import is_index
 from gramian._typing import Float64Array, IntArray
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import (
@@ -18,7 +19,6 @@ from gramian.plotting.canvas import (
     Axes,
     Display,
     caption,
-    name_axes,
     name_lines,
     padded,
     pyplot,
@@ -135,7 +135,7 @@ class AlphaPathDisplay(Display):
             )
         alpha = np.atleast_1d(model.alpha_)
         if scores.ndim == 3:
-            if not 0 <= output < scores.shape[2]:
+            if not is_index(output, scores.shape[2]):
                 raise InputError(f"output={output!r} is none of the model's {scores.shape[2]} outputs.")
             scores, errors = scores[:, :, output], errors[:, :, output]
             alpha = alpha[[output]]
@@ -171,9 +171,8 @@ class AlphaPathDisplay(Display):
         axes = self._open(ax, (6.8, 4.6))
         alphas, values = self.alphas[self.order], self.values[self.order]
         log = self.is_error and bool((values > 0).all())
-        scale_axis(axes, "x", padded(alphas, log=True, share=0.05), log=True)
-        scale_axis(axes, "y", padded(values, log=log, share=0.1), log=log)
-        name_axes(axes, "Ridge penalty alpha", self.score_name)
+        scale_axis(axes, "x", padded(alphas, log=True, share=0.05), "Ridge penalty alpha", log=True)
+        scale_axis(axes, "y", padded(values, log=log, share=0.1), self.score_name, log=log)
         count, best = values.shape[1], None if self.chosen is None else self.chosen[1]
         # Gammas that were last compared on fewer rows than the chosen one.
         dropped = np.zeros(count, bool) if self.n_rows is None else self.n_rows < self.n_rows.max()

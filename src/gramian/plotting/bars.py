@@ -17,14 +17,13 @@ from gramian.plotting.canvas import (
     BLUE,
     INK,
     NOTE_SIZE,
+    ORANGE,
     Axes,
     Display,
     caption,
-    name_axes,
     pyplot,
     scale_axis,
     text_of,
-    tidy,
 )
 from gramian.summary import short
 
@@ -141,15 +140,12 @@ class ImportanceDisplay(Display):
         shown = self.importances[self.order]
         axes = self._open(ax, (6.4, FRAME + BAR * len(shown)))
         names = [self.feature_names[j] for j in self.order]
-        spread = np.zeros(len(shown)) if self.errors is None else self.errors[self.order]
+        spread = None if self.errors is None else self.errors[self.order]
         texts = (_percent(float(share)) for share in shown)
-        self.bars_ = named_bars(axes, names, shown, texts, ends=shown + spread)
-        if self.errors is not None:
-            levels = np.arange(len(shown))
-            axes.errorbar(shown, levels, xerr=spread, fmt="none", ecolor=INK, elinewidth=1.0, zorder=3)
+        self.bars_ = named_bars(axes, names, shown, texts, errors=spread)
         # Leave room for the number at the longest bar; the axis is empty if all importances are 0.
-        scale_axis(axes, "x", (0.0, 1.15 * float((shown + spread).max()) or 1.0), unit="%", log=False)
-        name_axes(axes, "Share of the importances", "")
+        most = float((shown if spread is None else shown + spread).max())
+        scale_axis(axes, "x", (0.0, 1.15 * most or 1.0), "Share of the importances", unit="%", log=False)
         count, others = len(self.importances), len(self.importances) - len(shown)
         note = f"{count} feature{'s' if count > 1 else ''}"
         if others:
@@ -192,32 +188,35 @@ def _percent(share: float) -> str:
 def named_bars(
     ax: Axes,
     names: Sequence[str],
-    values: Sequence[float] | Array,
+    values: Array,
     texts: Iterable[str],
     *,
-    colours: str | list[str] = BLUE,
-    ends: Array | None = None,
+    starts: Array | float = 0.0,
+    errors: Array | None = None,
 ) -> Any:
     """Draw bars, the first on top, with a name before and a text behind each; return the bars.
 
-    ``ends`` are where the texts stand, by default the ends of the bars.
+    Bars to the right are blue, bars to the left orange. ``errors`` are drawn as lines to either side of the
+    ends.
     """
-    levels, ends = np.arange(len(names)), np.asarray(values if ends is None else ends)
-    tidy(ax)
-    bars = ax.barh(levels, values, height=0.72, color=colours, zorder=2)
-    for level, end, text in zip(levels, ends, texts, strict=True):
-        ax.annotate(
-            text,
-            (end, level),
-            (4.0 if end >= 0 else -4.0, 0.0),
-            textcoords="offset points",
-            ha="left" if end >= 0 else "right",
-            va="center",
-            fontsize=NOTE_SIZE,
-            color=INK,
-        )
-    ax.set_yticks(levels, [short(name, LETTERS) for name in names])
+    bars = ax.barh(
+        np.arange(len(names)),
+        values,
+        0.72,
+        starts,
+        color=[BLUE if value >= 0 else ORANGE for value in values],
+        xerr=errors,
+        error_kw={"ecolor": INK, "elinewidth": 1.0, "zorder": 3},
+        zorder=2,
+    )
+    ax.bar_label(bars, list(texts), padding=4.0, fontsize=NOTE_SIZE, color=INK)
+    name_rows(ax, names)
+    return bars
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Write a name before each row of a display, the first on top."""
+    ax.set_yticks(np.arange(len(names)), [short(name, LETTERS) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.grid(False, axis="y")
-    return bars

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -138,6 +138,12 @@ def name_lines(ax: Axes, lines: Sequence[Any], names: Sequence[str], size: float
     )
 
 
+def write_cells(ax: Axes, texts: Iterable[str], dark: Array, *, size: float) -> None:
+    """Write a text into each cell of an image, row by row; white into the cells that are ``dark``."""
+    for ((i, j), white), text in zip(np.ndenumerate(dark), texts, strict=True):
+        ax.text(j, i, text, ha="center", va="center", color="white" if white else INK, fontsize=size)
+
+
 def colour_and_mark(k: int) -> tuple[str, str]:
     """Return the colour and the mark of curve k; the first hundred differ.
 
@@ -145,6 +151,13 @@ def colour_and_mark(k: int) -> tuple[str, str]:
     100
     """
     return COLOURS[k % len(COLOURS)], MARKS[(k + k // len(COLOURS)) % len(MARKS)]
+
+
+def low_to_high() -> Any:
+    """Return the colour map from low to high values, with grey for missing ones."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("low to high", [BLUE, ORANGE]).with_extremes(bad="0.6")
 
 
 def padded(values: Array, *, log: bool, share: float = 0.06) -> tuple[float, float]:
@@ -209,12 +222,18 @@ def power_text(value: float) -> str:
 
 
 def scale_axis(
-    ax: Axes, which: Literal["x", "y"], limits: tuple[float, float], *, unit: str = "", log: bool
+    ax: Axes,
+    which: Literal["x", "y"],
+    limits: tuple[float, float],
+    name: str = "",
+    *,
+    unit: str = "",
+    log: bool,
 ) -> None:
-    """Set limits, scale, ticks and their text of axis ``which`` ("x" or "y")."""
+    """Set name, limits, scale, ticks and their text of axis ``which`` ("x" or "y")."""
     axis = getattr(ax, f"{which}axis")
-    getattr(ax, f"set_{which}scale")("log" if log else "linear")
-    getattr(ax, f"set_{which}lim")(limits)
+    ax.set(**{f"{which}scale": "log" if log else "linear", f"{which}lim": limits})
+    axis.set_label_text(name, fontsize=LABEL_SIZE, color=INK)
     kinds = pyplot("gramian")
     decades = math.log10(limits[1] / limits[0]) if log else 0.0
     if decades < 0.75:

@@ -14,7 +14,7 @@ from gramian._checks import whole_number
 from gramian._typing import RandomState, RowsLike
 from gramian.approximations.approximation import Approximation
 from gramian.exceptions import InputError
-from gramian.plotting.canvas import Axes, Display, caption, name_axes, padded, pyplot, scale_axis
+from gramian.plotting.canvas import Axes, Display, caption, padded, pyplot, scale_axis
 from gramian.plotting.curves import checked_points, draw_curves, flat_items, members, records_of
 
 
@@ -160,9 +160,9 @@ class ErrorMemoryDisplay(Display):
             ends = np.concatenate([self.low, self.high])
             # An interval that reaches 0 has no lower end on a logarithmic axis, so it sets no limit.
             seen = np.concatenate([seen, ends[np.isfinite(ends) & ((ends > 0) | (not by_error))]])
-        scale_axis(axes, "x", padded(self.nbytes, log=log, share=0.1), unit="B", log=log)
-        scale_axis(axes, "y", padded(seen, log=by_error, share=0.08), log=by_error)
-        name_axes(axes, "Stored bytes", r"Relative error  $\|K - \tilde{K}\|_F \,/\, \|K\|_F$")
+        scale_axis(axes, "x", padded(self.nbytes, log=log, share=0.1), "Stored bytes", unit="B", log=log)
+        name = r"Relative error  $\|K - \tilde{K}\|_F \,/\, \|K\|_F$"
+        scale_axis(axes, "y", padded(seen, log=by_error, share=0.08), name, log=by_error)
         notes = []
         if self.n_rows is not None:
             whole = format_bytes(8.0 * self.n_rows**2)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import is_index, one_of, whole_number
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.exceptions import InputError, quoted
 from gramian.explanation import Explanation, explain
-from gramian.plotting.bars import LETTERS, named_bars
-from gramian.plotting.canvas import BLUE, INK, NOTE_SIZE, ORANGE, Axes, Display, caption, name_axes, pyplot
+from gramian.plotting.bars import LETTERS, name_rows, named_bars
+from gramian.plotting.canvas import BLUE, INK, Axes, Display, caption, low_to_high, name_axes, padded, pyplot
 from gramian.summary import short
 
 WATERFALL, BAR, BEESWARM, DEPENDENCE = KINDS = ("waterfall", "bar", "beeswarm", "dependence")
@@ -22,8 +23,6 @@ HEIGHT, FRAME = 0.32, 1.5
 BINS, SPREAD = 60, 0.38
 #: Most levels of a category that are named, and room for the numbers at the ends of bars. Chosen by hand.
 MOST_LEVELS, ROOM = 12, 0.18
-#: Brightness of a point whose column has no value.
-GREY = 0.6
 
 
 class ExplanationDisplay(Display):
@@ -158,30 +157,12 @@ class ExplanationDisplay(Display):
         base, prediction = float(own.base[0]), float(own.prediction[0])  # type: ignore[index]
         # The base is at the bottom: the smallest bar starts there, the largest ends at the prediction.
         ends = prediction - np.append(0.0, np.cumsum(self.values)[:-1])
-        colours = [BLUE if value >= 0 else ORANGE for value in self.values]
-        levels = np.arange(len(self.names))
-        ax.barh(levels, self.values, left=ends - self.values, height=0.72, color=colours, zorder=2)
-        for level, value, end in zip(levels, self.values, ends, strict=True):
-            side = 1.0 if value >= 0 else -1.0
-            ax.annotate(
-                f"{value:+.3g}",
-                (end, level),
-                (4.0 * side, 0.0),
-                textcoords="offset points",
-                ha="left" if value >= 0 else "right",
-                va="center",
-                fontsize=NOTE_SIZE,
-                color=INK,
-            )
+        starts = ends - self.values
+        texts = (f"{value:+.3g}" for value in self.values)
+        named_bars(ax, self.names, self.values, texts, starts=starts)
         for at, style in ((base, ":"), (prediction, "--")):
             ax.axvline(at, color=INK, linewidth=0.8, linestyle=style, zorder=1)
-        ax.set_yticks(levels, [short(name, LETTERS) for name in self.names])
-        ax.set_ylim(len(self.names) - 0.4, -0.6)
-        ax.tick_params(axis="y", length=0)
-        ax.grid(False, axis="y")
-        low, high = min(base, *(ends - self.values), *ends), max(base, *(ends - self.values), *ends)
-        room = ROOM * ((high - low) or 1.0)
-        ax.set_xlim(low - room, high + room)
+        ax.set_xlim(padded(np.array([base, *starts, *ends]), log=False, share=ROOM))
         label = f" for {short(own.labels[0], LETTERS)}" if own.labels else ""
         how = "" if own.errors is None else f", values within {float(own.errors.max()):.2g}"
         caption(ax, f"Prediction {prediction:.4g}{label}", f"from the base {base:.4g}{how}")
@@ -197,14 +178,14 @@ class ExplanationDisplay(Display):
                 own = np.flatnonzero(bins == each)
                 # One point stays in the middle; many fill the stack from the middle to both sides.
                 heights[own] = (np.arange(len(own)) - (len(own) - 1) / 2.0) * min(0.08, 2 * SPREAD / len(own))
-            colours: Any = BLUE
+            look: dict[str, Any] = {"color": BLUE}
             if self.explanation.data is not None:
-                colours = _shades(_numbers(self.explanation.data[:, j])[0])
-            ax.scatter(values, level + heights, s=9.0, c=colours, linewidths=0.0, zorder=2)
+                ranks = rankdata(_numbers(self.explanation.data[:, j])[0], "dense", nan_policy="omit")
+                look = {"c": ranks, "vmin": 1.0, "vmax": np.fmax.reduce(ranks, initial=2.0)}
+                look |= {"cmap": low_to_high(), "plotnonfinite": True}
+            ax.scatter(values, level + heights, s=9.0, linewidths=0.0, zorder=2, **look)
         ax.axvline(0.0, color=INK, linewidth=0.8, zorder=1)
-        ax.set_yticks(np.arange(len(self.names)), [short(name, LETTERS) for name in self.names])
-        ax.set_ylim(len(self.names) - 0.4, -0.6)
-        ax.grid(False, axis="y")
+        name_rows(ax, self.names)
         coloured = "" if self.explanation.data is None else "; blue: low values of the column, orange: high"
         caption(ax, "What moves predictions", f"{len(self.explanation):,} rows{coloured}")
         name_axes(ax, f"Value ({self.explanation.unit})", "")
@@ -232,8 +213,7 @@ def _number(column: str | int, names: tuple[str, ...]) -> int:
     """Return the number of a column that is given by number or name."""
     if isinstance(column, str) and column in names:
         return names.index(column)
-    whole = isinstance(column, int | np.integer) and not isinstance(column, bool)
-    if whole and 0 <= int(column) < len(names):
+    if is_index(column, len(names)):
         return int(column)
     raise InputError(
         f"column={quoted(column)} is none of the {len(names)} columns; give a name or a number from 0 to "
@@ -250,17 +230,6 @@ def _numbers(cells: Array) -> tuple[Float64Array, tuple[str, ...]]:
             continue  # no numbers, no dates: then levels
     levels, codes = np.unique(np.array([str(cell) for cell in cells]), return_inverse=True)
     return codes.astype(np.float64), tuple(levels.tolist())
-
-
-def _shades(numbers: Float64Array) -> Float64Array:
-    """Return a colour between blue and orange for the rank of each number, and grey for NaN; (n, 3)."""
-    known = np.isfinite(numbers)
-    values = np.unique(numbers[known])
-    ranks = np.searchsorted(values, np.where(known, numbers, 0.0)) / max(1, len(values) - 1)
-    low, high = (np.array([int(code[i : i + 2], 16) / 255.0 for i in (1, 3, 5)]) for code in (BLUE, ORANGE))
-    shades = low + np.clip(ranks, 0.0, 1.0)[:, None] * (high - low)
-    shades[~known] = GREY
-    return shades
 
 
 def _text(cell: object) -> str:

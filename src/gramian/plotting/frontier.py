@@ -15,16 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import whole_number
 from gramian._typing import Array, IntArray, RowsLike
 from gramian.exceptions import InputError
-from gramian.plotting.canvas import (
-    Axes,
-    Display,
-    caption,
-    checked_unit,
-    name_axes,
-    padded,
-    pyplot,
-    scale_axis,
-)
+from gramian.plotting.canvas import Axes, Display, caption, checked_unit, padded, pyplot, scale_axis
 from gramian.plotting.curves import checked_points, draw_curves, flat_items, pareto_front, records_of
 
 #: Fields of results files, with the names and units of their axes.
@@ -280,9 +271,8 @@ class FrontierDisplay(Display):
         axes = self._open(ax, (7.2, 4.6))
         by_cost, by_error = log and bool((self.cost > 0).all()), log and bool((self.error > 0).all())
         right, top = (padded(self.cost, log=by_cost, share=0.1), padded(self.error, log=by_error, share=0.1))
-        scale_axis(axes, "x", right, unit=self.cost_unit, log=by_cost)
-        scale_axis(axes, "y", top, unit=self.error_unit, log=by_error)
-        name_axes(axes, self.cost_name, self.error_name)
+        scale_axis(axes, "x", right, self.cost_name, unit=self.cost_unit, log=by_cost)
+        scale_axis(axes, "y", top, self.error_name, unit=self.error_unit, log=by_error)
         left_out = f"; {self.left_out} without a value left out" if self.left_out else ""
         note = f"lower left is better; grey: the Pareto front{left_out}"
         caption(axes, self.title, note)

@@ -18,7 +18,7 @@ from gramian.engine import Engine
 from gramian.estimator.base import read_paired_rows
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import bound
-from gramian.plotting.canvas import Axes, Display, pyplot
+from gramian.plotting.canvas import Axes, Display, pyplot, write_cells
 
 #: With up to this many blocks every cell shows its number and every block has a tick. Chosen by hand.
 LABELLED_BLOCKS = 12
@@ -164,13 +164,11 @@ class GramDisplay(Display):
         # Choose ticks by position in the list of blocks, since blocks without sampled rows are left out.
         ticks = np.arange(0, len(shown), -(-len(shown) // LABELLED_BLOCKS))
         _number_blocks(panel, ticks, self.blocks[ticks])
-        if len(shown) > LABELLED_BLOCKS:
-            return
-        # Shrink the digits so that they fit a cell.
-        size = min(10.0, 60.0 / len(shown))
-        for (s, t), value in np.ndenumerate(shown):
-            colour = "white" if value > 0.6 * top else "0.15"
-            panel.text(t, s, error_text(value), ha="center", va="center", color=colour, fontsize=size)
+        if len(shown) <= LABELLED_BLOCKS:
+            # Shrink the digits so that they fit a cell.
+            write_cells(
+                panel, map(error_text, shown.flat), shown > 0.6 * top, size=min(10.0, 60.0 / len(shown))
+            )
 
 
 def _number_blocks(panel: Axes, places: Array, blocks: Array) -> None:
@@ -228,5 +226,4 @@ def _panels(ax: Axes | None) -> tuple[Any, Array]:
             "plt.subplots(), or three axes."
         )
     parent.set_axis_off()
-    grid = place.subgridspec(1, 3, wspace=0.5)
-    return parent.figure, np.array([parent.figure.add_subplot(grid[i]) for i in range(3)], dtype=object)
+    return parent.figure, place.subgridspec(1, 3, wspace=0.5).subplots()

@@ -20,7 +20,6 @@ from gramian.plotting.canvas import (
     Axes,
     Display,
     caption,
-    name_axes,
     name_lines,
     padded,
     pyplot,
@@ -148,11 +147,10 @@ class LearningDisplay(Display):
         axes = self._open(ax, (6.8, 4.6))
         stages = np.arange(len(self.values), dtype=np.float64)
         seen = np.concatenate([self.values.ravel(), self.starts.ravel()])
-        scale_axis(axes, "x", (-0.3, stages[-1] + 0.7), log=False)
-        scale_axis(axes, "y", padded(seen, log=True, share=0.1), log=True)
+        scale_axis(axes, "x", (-0.3, stages[-1] + 0.7), "Rows of each stage", log=False)
+        scale_axis(axes, "y", padded(seen, log=True, share=0.1), "Parameter", log=True)
         texts = ["" if np.isnan(loss) else f"\nloss {text_of(loss)}" for loss in self.losses]
         axes.set_xticks(stages, [f"{n:,}{text}" for n, text in zip(self.n_rows, texts, strict=True)])
-        name_axes(axes, "Rows of each stage", "Parameter")
         colours = dict(zip(self.named.tolist(), COLOURS, strict=False))
         self.mark_ = axes.axvline(self.chosen, color=INK, linewidth=1.0, linestyle="--", zorder=1)
         self.lines_, self.starts_ = [], []

@@ -13,22 +13,11 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._checks import whole_number
+from gramian._checks import is_index, whole_number
 from gramian._typing import Array, Float64Array, RowsLike
 from gramian.data.formats.frames import frame_kind, maker_like
 from gramian.exceptions import InputError, did_you_mean
-from gramian.plotting.canvas import (
-    BLUE,
-    INK,
-    ORANGE,
-    Axes,
-    Display,
-    caption,
-    name_axes,
-    padded,
-    pyplot,
-    scale_axis,
-)
+from gramian.plotting.canvas import BLUE, INK, ORANGE, Axes, Display, caption, padded, pyplot, scale_axis
 
 #: Up to this many rows have strong marks; more rows are drawn fainter. Chosen by hand.
 STRONG = 200
@@ -181,9 +170,10 @@ class PosteriorDisplay(Display):
         """Draw band, samples, mean and rows on ``ax``; None for a new figure."""
         axes = self._open(ax, (6.8, 4.0))
         seen = [each for each in (self.low, self.high, self.targets, self.samples) if each is not None]
-        scale_axis(axes, "x", (float(self.grid.min()), float(self.grid.max())), log=False)
-        scale_axis(axes, "y", padded(np.concatenate([*map(np.ravel, seen)]), log=False), log=False)
-        name_axes(axes, f"{self.feature_name}{f'   ({self.fixed})' if self.fixed else ''}", self.target_name)
+        ends, name = (float(self.grid.min()), float(self.grid.max())), self.feature_name
+        scale_axis(axes, "x", ends, f"{name}   ({self.fixed})" if self.fixed else name, log=False)
+        whole = padded(np.concatenate([*map(np.ravel, seen)]), log=False)
+        scale_axis(axes, "y", whole, self.target_name, log=False)
         of = "new observations" if self.with_noise else "the function"
         self.band_ = axes.fill_between(
             self.grid,
@@ -282,7 +272,7 @@ def _column(feature: int | str, names: list[str], width: int) -> int:
                 f"{', '.join(names[:8])}{' …' if width > 8 else ''}, or its number."
             )
         return names.index(feature)
-    if isinstance(feature, bool) or not isinstance(feature, numbers.Integral) or not 0 <= feature < width:
+    if not is_index(feature, width):
         raise InputError(
             f"feature={feature!r} is no column of X, which has {width}. Give a number from 0 to {width - 1}."
         )
@@ -293,6 +283,6 @@ def _one(values: ArrayLike, output: int) -> Array:
     """Return one output of values of shape (n,) or (n, outputs)."""
     values = np.asarray(values)
     count = 1 if values.ndim == 1 else values.shape[1]
-    if isinstance(output, bool) or not isinstance(output, numbers.Integral) or not 0 <= output < count:
+    if not is_index(output, count):
         raise InputError(f"output={output!r} is none of the {count}. Give a number from 0 to {count - 1}.")
     return values if values.ndim == 1 else values[:, output]

@@ -33,7 +33,6 @@ from gramian.plotting.canvas import (
     Axes,
     Display,
     caption,
-    name_axes,
     name_lines,
     padded,
     pyplot,
@@ -184,9 +183,9 @@ class SpectrumDisplay(Display):
                 np.arange(1.0, len(shown) + 1.0), shown, color=colour, linewidth=width, label=name, zorder=3
             )
         most = max(len(line.get_xdata()) for line in self.lines_)
-        scale_axis(axes, "x", padded(np.array([1.0, most]), log=True, share=0.03), log=True)
-        scale_axis(axes, "y", padded(np.array(drawn), log=True), log=True)
-        name_axes(axes, "Number of the eigenvalue", "Eigenvalue / rows")
+        numbers = padded(np.array([1.0, most]), log=True, share=0.03)
+        scale_axis(axes, "x", numbers, "Number of the eigenvalue", log=True)
+        scale_axis(axes, "y", padded(np.array(drawn), log=True), "Eigenvalue / rows", log=True)
         self.alpha_lines_ = []
         for value in [] if self.alpha is None else self.alpha:
             self.alpha_lines_.append(axes.axhline(value, color=BLUE, linewidth=1.0, linestyle=(0, (4, 3))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,25 +12,25 @@ from sklearn.base import BaseEstimator
 
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.data.cells import CATEGORY, DATE
-from gramian.data.source import ArraySource
-from gramian.estimator.base import KernelEstimator, read_rows
+from gramian.estimator.base import read_rows
 from gramian.exceptions import GramianError
 from gramian.explanation import Explanation, explain
+from gramian.explanation.columns import named_places, scaled_rows, table_rows
 from gramian.kernels.precomputed import StoredRows
 from gramian.plotting.canvas import COLOURS, NOTE_SIZE, name_axes
 from gramian.reporting.document import Picture, axes, draw_svg
 from gramian.reporting.judging import named_columns
 from gramian.summary import Grid, short
-from gramian.tables import EncodedRows
-from gramian.tables.classifier import TabularClassifier
-from gramian.tables.column import LevelMeans
-from gramian.tables.input import checked_table
+from gramian.tables.base import TabularModel
+from gramian.tables.importance.permutation import column_places
 from gramian.tables.regressor import TabularRegressor
 from gramian.tables.serving import TableServer
 
 #: Rows whose Shapley values rank the columns of a model without importances, the draws of an estimate, and
 #: most columns. By hand.
 RANKED_ROWS, RANKING_DRAWS, MOST_RANKED = 40, 16, 60
+#: Most rows from which the effects of columns are computed. Chosen by hand.
+EFFECT_ROWS = 200
 #: Points of a curve, most categories and most curves that are drawn, and columns that are shown. By hand.
 POINTS, MOST_CATEGORIES, MOST_CURVES, MOST_COLUMNS = 12, 10, 5, 6
 #: Segments of a numeric column, and fewest rows of a segment. Chosen by hand.
@@ -41,8 +41,8 @@ PARTS, LEAST_ROWS = 4, 10
 class InspectedColumn:
     """A column: its values as numbers (days, for a date), or as codes of ``categories``.
 
-    ``places`` are the columns of the rows that the model takes. They hold the value less ``shift``, or for a
-    category its row of ``encoded``.
+    ``places`` are its columns among those that the model takes. The first holds a number less ``shift``; a
+    category takes all of them.
     """
 
     name: str
@@ -50,80 +50,78 @@ class InspectedColumn:
     places: IntArray
     shift: float = 0.0
     categories: tuple[str, ...] = ()
-    encoded: Array | None = None
 
 
 @dataclass(frozen=True)
 class Inspected:
-    """Rows as a model takes them (n, width), their columns by importance, and predictions for such rows.
+    """A model, rows as it takes them (n, width), and their columns by importance."""
 
-    ``predict`` gives (n, curves): numbers, or the probability (else the decision value) of each class in
-    ``curves``.
-    """
-
+    model: Any
     rows: Array
     columns: tuple[InspectedColumn, ...]
-    predict: Callable[[Array], Float64Array]
-    curves: tuple[str, ...]
+
+    def predict(self, rows: Array) -> Float64Array:
+        """Return for each row a number per output, or the probability (else the decision value) per class.
+
+        Of two classes only the second counts. Returns (n, outputs).
+        """
+        table, classes = isinstance(self.model, TabularModel), hasattr(self.model, "classes_")
+        numeric, method = self.model.model_ if table else self.model, "predict"
+        if classes:
+            method = "predict_proba" if hasattr(numeric, "predict_proba") else "decision_function"
+        with named_columns():
+            source = scaled_rows(self.model, rows) if table else rows
+            found = np.reshape(getattr(numeric, method)(source), (len(rows), -1))
+        if isinstance(self.model, TabularRegressor):
+            found = self.model.target_.expected(found)
+        found = np.asarray(found, np.float64)
+        return found[:, 1:] if classes and found.shape[1] == 2 else found
 
     def effect(self, column: InspectedColumn, values: Array) -> Float64Array:
-        """Return the mean predictions (values, curves) if the column has each value in all rows."""
-        out = []
+        """Return the mean predictions (values, outputs) if the column has each value in all rows.
+
+        They are means over at most 200 rows, evenly spaced. Categories are those of the rows: they are
+        written as in the first row that has them.
+        """
+        out, n = [], len(self.rows)
+        shown = self.rows[np.linspace(0, n - 1, min(n, EFFECT_ROWS)).astype(np.intp)]
         for value in values:
-            changed = self.rows.copy()
-            encoded = value - column.shift if column.encoded is None else column.encoded[int(value)]
-            changed[:, column.places] = encoded
+            changed = shown.copy()
+            if column.categories:
+                changed[:, column.places] = self.rows[np.argmax(column.values == value), column.places]
+            else:
+                changed[:, column.places[0]] = value - column.shift
             out.append(self.predict(changed).mean(axis=0))
         return np.array(out)
 
 
 def rows_to_inspect(model: BaseEstimator, X: RowsLike, numbers: IntArray) -> Inspected | None:
     """Return rows of X, by number, for inspection; None for rows without columns that can be changed."""
-    if isinstance(model, TabularRegressor | TabularClassifier):
+    if isinstance(model, TabularModel):
         with named_columns():
-            rows: Any = EncodedRows(model.columns_, checked_table(model, X, reset=False)).take(numbers)
+            rows: Any = table_rows(model, X).take(numbers)
         columns, importances = _columns_of_table(model, rows)
     else:
-        source = None
-        if isinstance(model, KernelEstimator) and not isinstance(model, TableServer):
-            source = read_rows(model, X)
-        rows = None if source is None or isinstance(source, StoredRows) else source.take(numbers)
+        if isinstance(model, TableServer) or not hasattr(model, "predict"):
+            return None
+        source = read_rows(model, X)
+        rows = None if isinstance(source, StoredRows) else source.take(numbers)
         if rows is None or sp.issparse(rows):
             return None
         rows = np.asarray(rows, np.float64)
-        d = rows.shape[1]
-        names = map(str, getattr(model, "feature_names_in_", [f"feature {j}" for j in range(d)]))
-        columns = [InspectedColumn(name, rows[:, j], np.array([j])) for j, name in enumerate(names)]
+        names, places = named_places(model, rows.shape[1])
+        columns = [InspectedColumn(name, rows[:, j[0]], j) for name, j in zip(names, places, strict=True)]
         importances = getattr(model, "feature_importances_", None)
         if importances is None:
             # The mean absolute value of each column, or else the order of the columns.
-            importances = np.arange(d, 0, -1.0)
+            importances = np.arange(len(names), 0, -1.0)
             options = {"n_points": 1, "X_train": rows, "n_draws": RANKING_DRAWS}
-            found = explained(model, rows[:RANKED_ROWS], **options) if d <= MOST_RANKED else None
+            few = len(names) <= MOST_RANKED
+            found = explained(model, rows[:RANKED_ROWS], **options) if few else None
             if found is not None and found.values is not None:
                 importances = np.abs(found.values).mean(axis=0)
-    classes = getattr(model, "classes_", None)
-
-    def predict(changed: Array) -> Float64Array:
-        table = isinstance(model, TableServer)
-        numeric = model.model_ if table else model
-        scaled = ArraySource(np.asarray(model.scaling_.apply(changed))) if table else changed
-        ask = numeric.predict
-        if classes is not None:
-            ask = numeric.predict_proba if hasattr(numeric, "predict_proba") else numeric.decision_function
-        with named_columns():
-            found = np.reshape(ask(scaled), (len(changed), -1))
-        if isinstance(model, TabularRegressor):
-            found = model.target_.expected(found)
-        found = np.asarray(found, np.float64)
-        return found[:, 1:] if classes is not None and found.shape[1] == 2 else found
-
-    count = predict(rows[:1]).shape[1]
-    curves = [f"output {j}" for j in range(count)] if count > 1 else ["prediction"]
-    if classes is not None:
-        curves = classes[1:] if count == 1 else classes
     order = np.argsort(-np.asarray(importances), kind="stable")
-    return Inspected(rows, tuple(columns[j] for j in order), predict, tuple(map(str, curves)))
+    return Inspected(model, rows, tuple(columns[j] for j in order))
 
 
 def explained(model: BaseEstimator, rows: Any, **options: Any) -> Explanation | None:
@@ -138,27 +136,20 @@ def explained(model: BaseEstimator, rows: Any, **options: Any) -> Explanation | 
 
 def _columns_of_table(model: BaseEstimator, rows: Array) -> tuple[list[InspectedColumn], Any]:
     """Return the columns of a table that vary, from its encoded rows, and their importances."""
-    columns, used, shares = model.columns_, list[InspectedColumn](), list[float]()
-    means = {each.column: (place, each) for place, each in columns.levels if isinstance(each, LevelMeans)}
-    for j, column in enumerate(columns.columns):
-        feature = next((f for f in columns.features if f.column == column.name), None)
-        if feature is None or (column.kind != CATEGORY and not column.varies):
+    used, shares = list[InspectedColumn](), list[float]()
+    places_of, importances = column_places(model.columns_), model.feature_importances_
+    for column, places, share in zip(model.columns_.columns, places_of, importances, strict=True):
+        if column.dropped or not (column.varies or column.kind == CATEGORY):
             continue
-        place = feature.places
-        shares.append(float(model.feature_importances_[j]))
-        if column.kind != CATEGORY:
+        shares.append(float(share))
+        if column.kind == CATEGORY:
+            hot = rows[:, places[: column.width]]
+            codes = np.where(hot.any(axis=1), hot.argmax(axis=1), -1).astype(np.float64)
+            used.append(InspectedColumn(column.name, codes, places, 0.0, column.one_hot))
+        else:
             shift = column.centre if column.kind == DATE else 0.0
-            values = np.asarray(rows[:, place.start] + shift, np.float64)
-            used.append(InspectedColumn(column.name, values, np.array([place.start]), shift))
-            continue
-        hot, names = rows[:, place], feature.categories
-        codes = np.where(hot.any(axis=1), hot.argmax(axis=1), -1).astype(np.float64)
-        places, encoded = np.arange(place.start, place.stop), np.eye(len(names))
-        if column.name in means:
-            where, level = means[column.name]
-            places = np.append(places, where)
-            encoded = np.column_stack([encoded, np.asarray(level.values, np.float64)])
-        used.append(InspectedColumn(column.name, codes, places, 0.0, names, encoded))
+            values = np.asarray(rows[:, places[0]] + shift, np.float64)
+            used.append(InspectedColumn(column.name, values, places, shift))
     return used, shares
 
 
@@ -176,8 +167,11 @@ def of_effects(found: Inspected) -> Iterator[Picture]:
         if len(values) < 2:
             continue
         curves = found.effect(column, values)
+        count = curves.shape[1]
+        # Of two classes, the curve is that of the second.
+        outputs = getattr(found.model, "classes_", [f"output {j}" for j in range(count)])[-count:]
         figure, ax = axes()
-        shown = range(min(MOST_CURVES, curves.shape[1]))
+        shown = range(min(MOST_CURVES, count))
         width = 0.8 / len(shown)
         for c in shown:
             if names:
@@ -187,11 +181,9 @@ def of_effects(found: Inspected) -> Iterator[Picture]:
         if names:
             ax.set_xticks(np.arange(len(names)) + 0.4 - width / 2, [short(name, 14) for name in names])
             ax.tick_params(axis="x", labelrotation=30 if max(map(len, names)) > 6 else 0)
-        if len(found.curves) > 1:
-            ax.legend([short(found.curves[c], 14) for c in shown], fontsize=NOTE_SIZE, frameon=False)
-        name_axes(
-            ax, short(column.name, 40), "mean prediction" if len(found.curves) == 1 else "mean of each class"
-        )
+        if count > 1:
+            ax.legend([short(outputs[c], 14) for c in shown], fontsize=NOTE_SIZE, frameon=False)
+        name_axes(ax, short(column.name, 40), "mean prediction" if count == 1 else "mean of each class")
         ends = f"{curves.min():.3g} to {curves.max():.3g}"
         caption = f"Mean prediction with {short(column.name, 14)} set to each value in all rows: {ends}."
         yield draw_svg(figure, f"Effect of {short(column.name, 30)}", caption)

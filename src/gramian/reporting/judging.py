@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import r2_score, root_mean_squared_error
 from sklearn.pipeline import Pipeline
 
-from gramian._typing import Array, Float64Array, Rows, RowsLike
+from gramian._typing import Array, Float64Array, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.compression.quality import ErrorEstimate
 from gramian.data.source import RowSource
@@ -116,12 +116,8 @@ def judge(
         if classes and hasattr(model, "predict_proba"):
             probabilities = by_blocks(model.predict_proba, X)
         if isinstance(last, GaussianProcessRegressor):
-
-            def deviations_of(rows: RowsLike) -> Any:
-                scaled = rows if before is None else before(rows)
-                return last.predict(scaled, return_std=True, include_noise=True)[1]
-
-            found = by_blocks(deviations_of, X)
+            options = {"return_std": True, "include_noise": True}
+            found = by_blocks(lambda rows: model.predict(rows, **options)[1], X)
             deviations = np.asarray(found, np.float64) if found.ndim == 1 else None
         if isinstance(last, TabularRegressor):
             for level in LEVELS:
@@ -158,19 +154,12 @@ def _not_comparable(y: Array | None, predicted: Array) -> str:
     return "" if len(np.unique(y)) > 1 else "the targets are constant"
 
 
-def score_of(task: str, y: Array, predicted: Array, weights: Array | None = None) -> float:
-    """Return accuracy, or R² (0 is the mean of the held-out targets)."""
-    if task == CLASSIFICATION:
-        return float(np.average(y == predicted, weights=weights))
-    return float(r2_score(y, predicted, sample_weight=weights)) if len(y) > 1 else float("nan")
-
-
 def scores(task: str, y: Array, predicted: Array, weights: Array | None = None) -> dict[str, float]:
-    """Return the scores of the task by name."""
-    score = score_of(task, y, predicted, weights)
+    """Return accuracy, or R² (0 is the mean of the held-out targets) and RMSE, by name."""
     if task == CLASSIFICATION:
-        return {"accuracy": score}
-    return {"R²": score, "RMSE": float(root_mean_squared_error(y, predicted, sample_weight=weights))}
+        return {"accuracy": float(np.average(y == predicted, weights=weights))}
+    explained = float(r2_score(y, predicted, sample_weight=weights)) if len(y) > 1 else float("nan")
+    return {"R²": explained, "RMSE": float(root_mean_squared_error(y, predicted, sample_weight=weights))}
 
 
 def trivial(task: str, y: Array, count: int, weights: Array | None = None) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
+from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 
 from gramian._numerics import rank_cutoff
@@ -20,7 +21,18 @@ from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
 from gramian.plotting.alpha_path import AlphaPathDisplay
 from gramian.plotting.bars import BAR, FRAME, ImportanceDisplay
-from gramian.plotting.canvas import BLUE, INK, NOTE_SIZE, ORANGE, name_axes, padded, scale_axis, text_of
+from gramian.plotting.canvas import (
+    BLUE,
+    INK,
+    NOTE_SIZE,
+    ORANGE,
+    Axes,
+    name_axes,
+    padded,
+    scale_axis,
+    text_of,
+    write_cells,
+)
 from gramian.reporting.document import Picture, axes, draw_svg
 from gramian.reporting.judging import CLASSIFICATION, Judgement, behind
 from gramian.ridge.cross_validation import KernelRidgeCV
@@ -67,8 +79,7 @@ def of_predictions(judged: Judgement, model: BaseEstimator, seed: int) -> Iterat
     if len(y) > MOST_POINTS:
         shown = as_generator(seed).permutation(len(y))[:MOST_POINTS]
     figure, ax = axes((4.2, 3.8))
-    ends = [min(y.min(), predicted.min()), max(y.max(), predicted.max())]
-    ax.plot(ends, ends, color=INK, linewidth=1.0, linestyle="--")
+    _diagonal(ax, min(y.min(), predicted.min()), max(y.max(), predicted.max()))
     opacity = float(np.clip(300 / len(shown), 0.15, 0.8))
     ax.scatter(y[shown], predicted[shown], s=9, color=BLUE, alpha=opacity, linewidths=0, rasterized=True)
     name_axes(ax, "true", "predicted")
@@ -98,17 +109,20 @@ def of_coverage(judged: Judgement) -> Iterator[Picture]:
 
 def _coverage(levels: Sequence[float] | Array, shares: Sequence[Any], caption: str) -> Picture:
     figure, ax = axes()
-    ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, linestyle="--")
+    _diagonal(ax, 0.0, 1.0)
     ax.plot(levels, shares, color=BLUE, linewidth=1.6, marker="o", markersize=3)
     name_axes(ax, "level of the interval", "share of true values in it")
     return draw_svg(figure, "Coverage of the intervals", caption)
 
 
+def _diagonal(ax: Axes, low: float, high: float) -> None:
+    ax.plot([low, high], [low, high], color=INK, linewidth=1.0, linestyle="--")
+
+
 def _confusion(y: Array, predicted: Array) -> Picture:
-    classes = np.unique(np.concatenate([y.astype(str), predicted.astype(str)]))
-    rows, columns = np.searchsorted(classes, y.astype(str)), np.searchsorted(classes, predicted.astype(str))
-    counts = np.zeros((len(classes), len(classes)), np.intp)
-    np.add.at(counts, (rows, columns), 1)
+    true, said = y.astype(str), predicted.astype(str)
+    classes = np.union1d(true, said)
+    counts = confusion_matrix(true, said, labels=classes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     side = min(6.0, 2.6 + 0.42 * len(classes))
     figure, ax = axes((side + 0.8, side))
@@ -121,10 +135,8 @@ def _confusion(y: Array, predicted: Array) -> Picture:
     ax.set_yticks(ticks, names)
     name_axes(ax, "predicted", "true")
     if len(classes) <= NAMED_CLASSES:
-        for (s, t), count in np.ndenumerate(counts):
-            if count:
-                colour = "white" if shares[s, t] > 0.55 else INK
-                ax.text(t, s, f"{count:,}", ha="center", va="center", color=colour, fontsize=8)
+        texts = (f"{count:,}" if count else "" for count in counts.flat)
+        write_cells(ax, texts, shares > 0.55, size=8.0)
     worst = int(np.argmin(np.where(counts.sum(axis=1) > 0, np.diag(shares), np.inf)))
     caption = (
         f"{int(np.trace(counts)):,} of {len(y):,} rows are right; of {short(classes[worst], 14)} "
@@ -139,12 +151,10 @@ def _reliability(y: Array, classes: Array, probabilities: Float64Array) -> Pictu
     right = classes[probabilities.argmax(axis=1)].astype(str) == y.astype(str)
     edges = np.linspace(0.0, 1.0, PROBABILITY_BINS + 1)
     bins = np.clip(np.digitize(sure, edges) - 1, 0, PROBABILITY_BINS - 1)
-    used = np.unique(bins)
-    thought = np.array([sure[bins == b].mean() for b in used])
-    was = np.array([right[bins == b].mean() for b in used])
-    counts = np.array([(bins == b).sum() for b in used])
+    _, bins, counts = np.unique(bins, return_inverse=True, return_counts=True)
+    thought, was = np.bincount(bins, sure) / counts, np.bincount(bins, right) / counts
     figure, ax = axes()
-    ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, linestyle="--")
+    _diagonal(ax, 0.0, 1.0)
     ax.plot(thought, was, color=BLUE, linewidth=1.2)
     ax.scatter(thought, was, s=12 + 90 * counts / counts.max(), color=BLUE, zorder=3)
     low = min(0.98 * float(min(thought.min(), was.min())), 0.9)
@@ -243,8 +253,8 @@ def of_spectrum(model: object, stated: FitFacts, seed: int) -> Iterator[Picture]
         return
     figure, ax = axes()
     ax.plot(np.arange(1, len(kept) + 1), kept / top, color=BLUE, linewidth=1.6)
-    name_axes(ax, "eigenvalue", "share of the largest")
     scale_axis(ax, "y", padded(kept / top, log=True), log=True)
+    name_axes(ax, "eigenvalue", "share of the largest")
     ax.set_xlim(1, len(kept))
     tail = "" if len(kept) == len(values) else f" {len(values) - len(kept):,} are zero to rounding."
     yield draw_svg(figure, f"Spectrum of {of}", caption + tail)
@@ -308,13 +318,9 @@ def _bars(series: Sequence[tuple[str, Mapping[str, Any], str]], unit: str) -> tu
     for k, (name, values, colour) in enumerate(series):
         widths = [values.get(phase, 0.0) for phase in phases]
         at = places + (k - (len(series) - 1) / 2) * height
-        ax.barh(at, widths, height, color=colour, label=name)
-        for y, phase in zip(at, phases, strict=True):
-            if phase in values:
-                label = text_of(values[phase], unit)
-                ax.annotate(
-                    label, (values[phase], y), (3, 0), textcoords="offset points", va="center", fontsize=7
-                )
+        bars = ax.barh(at, widths, height, color=colour, label=name)
+        texts = [text_of(values[phase], unit) if phase in values else "" for phase in phases]
+        ax.bar_label(bars, texts, padding=3.0, fontsize=7)
     ax.set_yticks(places, phases)
     ax.invert_yaxis()
     scale_axis(ax, "x", (0.0, 1.18 * top), unit=unit, log=False)

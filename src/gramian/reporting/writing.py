@@ -28,7 +28,7 @@ from gramian.exceptions import InputError
 from gramian.plotting.canvas import pyplot
 from gramian.plotting.explanation import ExplanationDisplay
 from gramian.reporting.document import Picture, Section, axes, code, document, draw_svg, paragraph, wrapped
-from gramian.reporting.effects import explained, of_effects, rows_to_inspect, segments
+from gramian.reporting.effects import EFFECT_ROWS, explained, of_effects, rows_to_inspect, segments
 from gramian.reporting.judging import REGRESSION, Judgement, judge
 from gramian.reporting.pictures import (
     of_coverage,
@@ -42,8 +42,8 @@ from gramian.summary import Grid, Summary
 from gramian.summary.html import facts_html, facts_table, grid_table, tables_html
 from gramian.tables.serving import TableServer
 
-#: Rows from which effects of columns are computed, and rows with their errors by segment. Chosen by hand.
-EFFECT_ROWS, SEGMENT_ROWS = 200, 20_000
+#: Most rows with their errors by segment. Chosen by hand.
+SEGMENT_ROWS = 20_000
 #: Largest number of features, or of arrays of the file, in a table. Chosen by hand.
 MOST_LISTED = 200
 WITHOUT_ROWS = (
@@ -166,15 +166,16 @@ def _about_rows(
     """Yield effects of columns, errors by segment, and an explained prediction."""
     if judged is None or X is None:
         return
-    n = judged.n_rows
-    found = rows_to_inspect(model, X, np.sort(rng.choice(n, min(n, EFFECT_ROWS), replace=False)))
+    n, y, predicted = judged.n_rows, judged.y, judged.predicted
+    most = EFFECT_ROWS if y is None else SEGMENT_ROWS
+    numbers = np.sort(rng.choice(n, min(n, most), replace=False))
+    found = rows_to_inspect(model, X, numbers)
     if found is not None:
         yield Section(
             "Effects of the most important columns",
             paragraph("Mean predictions if a column is set to a value in all rows, others as they are."),
             list(of_effects(found)),
         )
-    y, predicted = judged.y, judged.predicted
     if y is None or predicted is None:
         number, which = int(rng.integers(n)), "A row drawn at random"
     else:
@@ -182,10 +183,8 @@ def _about_rows(
             errors, what = (y.astype(np.float64) - predicted.astype(np.float64)) ** 2, "RMSE"
         else:
             errors, what = (y.astype(str) != predicted.astype(str)).astype(float), "share of wrong classes"
-        many = np.sort(rng.choice(n, min(n, SEGMENT_ROWS), replace=False))
-        whole = rows_to_inspect(model, X, many)
-        if whole is not None:
-            grids = segments(whole, errors[many], what)
+        if found is not None:
+            grids = segments(found, errors[numbers], what)
             yield Section("Errors by segment", wrapped("".join(map(grid_table, grids))) if grids else "")
         number, which = int(np.argmax(errors)), "The row with the largest error"
     row = X.iloc[number : number + 1] if hasattr(X, "iloc") else X[number : number + 1]
