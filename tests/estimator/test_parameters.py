@@ -22,7 +22,7 @@ QUICK = gm.LearnedMetric(rounds=1, powers=(1.0,), bandwidth=False)
 
 def test_a_kernel_by_name_takes_its_gamma_from_the_columns():
     assert KernelParameters().resolve(2) == gm.Gaussian(1.0)
-    assert KernelParameters("laplacian", gamma=2.0).of(as_source(X)) == gm.Laplacian(0.5)
+    assert KernelParameters("laplacian", gamma=2.0).resolve_for(as_source(X)) == gm.Laplacian(0.5)
 
 
 def test_a_precomputed_kernel_has_the_values_of_the_rows_however_they_are_taken():
@@ -31,7 +31,7 @@ def test_a_precomputed_kernel_has_the_values_of_the_rows_however_they_are_taken(
     assert own.precomputed
     assert not KernelParameters(gm.Gaussian()).precomputed
     for source in (StoredRows(stored), SubsetRows(StoredRows(stored), np.arange(3))):
-        found = own.of(source)
+        found = own.resolve_for(source)
         assert isinstance(found, Precomputed)
         np.testing.assert_array_equal(found(source.rows(slice(0, 3))), (X @ X.T)[:3, :3])
 
@@ -64,7 +64,7 @@ def test_a_setup_reads_its_estimator_once():
     assert found.kernel.gamma == 2.0
     assert found.alpha == 0.1
     assert found.run == Run(10_000_000, Engine(2), "auto", state)
-    assert found.within(4).run.memory_bytes == 4
+    assert found.with_memory(4).run.memory_bytes == 4
     assert found.automatic
     assert not found.frozen
     # A plan draws from a copy of the generator, a fit from the generator itself.

@@ -275,6 +275,6 @@ def test_a_pace_goes_by_phase_and_method(clock: Clock) -> None:
     assert timing.seconds(plan("exact", {"solve": 2.0}, {})) == 6.0
     assert timing.part(0.25).left == 25.0
     clock.now += 101.0
-    assert timing.over
+    assert timing.is_over
     assert timing.left == 0.0
     assert not TimeEstimate(np.inf).limited

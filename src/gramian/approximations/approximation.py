@@ -164,7 +164,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
         builder, engine = self.builder(), Engine(self.n_jobs)
-        kernel = KernelParameters.given(self).of(source)
+        kernel = KernelParameters.given(self).resolve_for(source)
         run = settled_run(Run.of(self), source, kernel, None)
         plan = make_plan(
             builder.settle(source, BuildSettings(kernel, run.dtype, rng, engine)),

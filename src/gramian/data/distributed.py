@@ -84,7 +84,7 @@ class Cluster(Protocol):
     def header(self, X: RowsLike) -> Any:
         """Return a source with the columns and ``feature_names`` of a collection, but no rows."""
 
-    def over(self, source: RowSource) -> RowSource:
+    def distribute(self, source: RowSource) -> RowSource:
         """Return rows whose sums are computed on the machines, wherever the rows are stored."""
 
     def lazily(

@@ -216,7 +216,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             if choice is not None:
                 setup = setup.with_kernel(choice.kernel)
             if alphas is None:
-                level = mean_diagonal(setup.kernel.of(sample.source), sample)
+                level = mean_diagonal(setup.kernel.resolve_for(sample.source), sample)
                 alphas = level * USUAL_ALPHAS if choice is None else penalty_grid(level, choice.alpha)
             kinds = [setup.kernel.gamma] if gammas is None else gammas.tolist()
             setups = [replace(setup, kernel=replace(setup.kernel, gamma=gamma)) for gamma in kinds]
@@ -228,7 +228,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 best, refinement = refine(objective, setup, best, sample, rng, each_feature=each)
             if not isinstance(self.alphas, str):
                 warn_at_edge(alphas, best.alphas[best.scores.best])
-            plan = best.model.plan.within(time.perf_counter() - began)
+            plan = best.model.plan.with_seconds(time.perf_counter() - began)
             model, held_out = replace(best.model, plan=plan, input=input_), best.residuals
             if held_out is not None:
                 held_out = held_out if place is None else held_out[place] + apart

@@ -124,7 +124,7 @@ def kernel_eigenpairs(
     if centred and given is not None:
         given = given - given.mean(axis=0)
 
-    def by(matrix: KernelOperator, target: float, first: Float64Array | None, products: int) -> Eigenpairs:
+    def solve(matrix: KernelOperator, target: float, first: Float64Array | None, products: int) -> Eigenpairs:
         def multiply(values: Float64Array) -> Float64Array:
             if progress is not None:
                 progress(1)
@@ -137,10 +137,10 @@ def kernel_eigenpairs(
 
     loose = entry_tolerance(np.float32)
     if operator.tile_dtype == np.float64 or tol >= loose:
-        return by(operator, tol, given, max_products)
-    rough = by(operator, loose, given, max_products)
+        return solve(operator, tol, given, max_products)
+    rough = solve(operator, loose, given, max_products)
     exact = operator.with_dtype(np.float64)
-    pairs = by(exact, tol, rough.vectors, max(max_products - rough.products, 1))
+    pairs = solve(exact, tol, rough.vectors, max(max_products - rough.products, 1))
     operator.evaluations += exact.evaluations
     return replace(pairs, products=pairs.products + rough.products, columns=pairs.columns + rough.columns)
 

@@ -79,7 +79,7 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters) -> KernelM
     model = training.model(minimum)
     if auto_names or found.rounds:
         spent = time.perf_counter() - began
-        model = replace(model, plan=model.plan.within(spent, "choice" if auto_names else "metric"))
+        model = replace(model, plan=model.plan.with_seconds(spent, "choice" if auto_names else "metric"))
     if "C" in auto_names:
         learned["C_"] = parameters.C
     if parameters.folds:
@@ -182,7 +182,7 @@ def _candidates(
     parameters: NewtonParameters, rows: LabelledRows[Any], choice: KernelChoice | None
 ) -> tuple[Float64Array, float]:
     """Return values of 1/C a decade apart, ascending, and the one of them that is tried first."""
-    level = mean_diagonal(parameters.setup.kernel.of(rows.source, rows.weights), rows)
+    level = mean_diagonal(parameters.setup.kernel.resolve_for(rows.source, rows.weights), rows)
     start = None if choice is None else choice.alpha
     penalties = penalty_grid(level, start)
     near = FIRST * level if start is None else start

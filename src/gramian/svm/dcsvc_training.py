@@ -164,7 +164,7 @@ def fit_dcsvc(
     codes = np.asarray(rows.targets.codes(slice(0, n)), np.intp)
     scaled = scaled_input(asked.kernel, asked.standardize, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    kernel, rng = asked.kernel.of(source, rows.weights), as_generator(asked.random_state)
+    kernel, rng = asked.kernel.resolve_for(source, rows.weights), as_generator(asked.random_state)
     engine, memory = asked.shared_out()
     values = source.rows(slice(0, n))
     dtype: np.dtype[Any] = np.dtype(np.float32 if asked.tile_dtype == "float32" else np.float64)
@@ -237,7 +237,7 @@ def fit_dcsvc(
         "violation_": np.array([answer.violation for answer in solved]),
         "kernel_entries_": sum(answer.entries for answer in solved),
         "kernel_": Precomputed() if precomputed else kernel,
-        "predictor_": predictor.on(Precomputed()) if precomputed else predictor,
+        "predictor_": predictor.with_kernel(Precomputed()) if precomputed else predictor,
     }
 
 

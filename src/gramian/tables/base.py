@@ -205,7 +205,7 @@ class TabularModel(TableServer, KernelEstimator):
             show = shown_bar(self.verbose, total=len(settings), unit="settings", desc="search")
             with show as bar, self._compiling(fit.rows.shape[0], self.time_limit):
                 result = search_settings(
-                    rows.at,
+                    rows.problem_of,
                     settings,
                     sorted(sizes),
                     engine=Engine(self.n_jobs),

@@ -342,7 +342,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             return z, np.ones_like(z)
         source, unit, engine = encoded_rows(self, X), np.empty_like(z), Engine(self.n_jobs)
         for where in row_slices(len(z), PREDICT_ROWS):
-            unit[where] = self.spread_.of(np.asarray(source.rows(where)), z[where], engine)
+            unit[where] = self.spread_.predict(np.asarray(source.rows(where)), z[where], engine)
         return z, unit
 
     def compress(

@@ -149,9 +149,7 @@ class SmallProblem:
     switched: tuple[tuple[int, ...], ...]
     levels: tuple[Float64Array, Float64Array]
 
-    def fit(
-        self, grids: Sequence[PenaltyGrid], space: Workspace, deadline: float = math.inf
-    ) -> list[ExactFit]:
+    def fit(self, grids: list[PenaltyGrid], space: Workspace, deadline: float = math.inf) -> list[ExactFit]:
         """Fit points that share a metric and a norm, with several penalties each, in the given order.
 
         No other thread may use ``space`` meanwhile. After ``deadline``, by ``time.perf_counter``,

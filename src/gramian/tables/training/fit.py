@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -93,9 +93,7 @@ class LastFit:
             return models[0]
         return RidgeMean.of(models, self.weights, boosted=self.boosted, share=self.share)
 
-    def with_boosted(
-        self, boosted: Boosted, values: Float64Array, unseen: FoldsUnseen | None = None
-    ) -> LastFit:
+    def with_boosted(self, boosted: Boosted, values: Float64Array, unseen: FoldsUnseen | None = None) -> Self:
         """Return this fit with boosting and its values (n, outputs) of rows that it has not seen."""
         return replace(self, boosted=boosted, boosted_values=values[self.held], boosted_unseen=unseen)
 
@@ -214,7 +212,7 @@ def last_fit(
     looks = tuple[tuple[float, float, bool], ...]()
     if timing.limited:
         time_small_fit(factories[0], rest, timing)
-    if learn and len(held) and not timing.over:
+    if learn and len(held) and not timing.is_over:
         # Models this small are learned faster side by side than on several threads each.
         seeds, share = rng.spawn(len(factories)), whole.memory_bytes // len(factories)
         single = [
@@ -244,7 +242,7 @@ def last_fit(
                 effort = replace(given.effort, exact=False, logistic=False)
                 refined = [(replace(each, effort=effort), own, values) for each, own, values in refined]
         factories, rounds = [each for each, *_ in refined], [own for _, own, _ in refined]
-    if not len(held) or timing.over or not all_in_time(factories, rest, timing):
+    if not len(held) or timing.is_over or not all_in_time(factories, rest, timing):
         factories, rounds = factories[:1], rounds[:1]
 
     def as_large(half: ModelFactory, factory: ModelFactory) -> bool:
@@ -270,7 +268,7 @@ def last_fit(
         for factory in factories[1:]:
             members.append(stream_model(factory, held, rest, loss, timing) if alone else member(factory))
     for j, (each, own) in enumerate(zip(members, rounds, strict=True)):
-        members[j] = replace(each, rounds=own, setup=each.setup.within(whole.memory_bytes))
+        members[j] = replace(each, rounds=own, setup=each.setup.with_memory(whole.memory_bytes))
     fit = replace(_average(members, held, loss), source=rows.source, looks=looks)
     if trees is not None:
         fit = fit.with_boosted(*trees)

@@ -109,7 +109,7 @@ def stream_model(
 
         def more() -> bool:
             # Besides one more penalty, the last solve and the sums of the held-out rows need time.
-            return not timing.limited or timing.left > (2.0 + LONGER) * longest
+            return timing.left > (2.0 + LONGER) * longest
 
         alpha, values = best_penalty(judge, held, alpha, factory.enough, more)
         stream = factory.add(stream, held, alpha)
@@ -117,8 +117,7 @@ def stream_model(
     plan = replace(stream.solved.plan, n_rows=used + len(held))
     short = "the smallest model was fitted" if smallest else ""
     if used < len(rest):
-        n = len(rest) + len(held)
-        rows = f"{used + len(held):,} of {n:,} rows"
+        rows = f"{used + len(held):,} of {len(rest) + len(held):,} rows"
         short = f"{short or 'the model was fitted'} to {rows}"
         plan = replace(plan, reason=f"{rows}, drawn at random, to suit time_limit")
     model = replace(stream.solved, plan=plan)
@@ -150,16 +149,15 @@ def _sum_first_part(
 
 
 def fit_exact(
-    factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, timing: TimeEstimate
+    first: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, timing: TimeEstimate
 ) -> Member | None:
     """Return the exact model of all rows, with a penalty chosen by exact models of a part of them.
 
     None if memory or time is too short for it.
     """
-    whole = factory.exact_factory()
-    if whole is None:
+    factory = first.exact_factory()
+    if factory is None:
         return None
-    factory = whole
     rows, every, direct = factory.rows, np.arange(factory.rows.n), factory.direct
     last = 0.0  # seconds that the last fit is expected to take
     if timing.limited:
@@ -195,8 +193,6 @@ def fit_exact(
             return (loss(answers, held) if np.isfinite(answers).all() else np.inf), answers
 
         def more() -> bool:
-            if not timing.limited:
-                return True
             reserve = last if direct else longest * LONGER * (len(every) / len(rest)) ** 2
             return timing.left > LONGER * (longest + reserve)
 
