@@ -38,7 +38,7 @@ class Parts:
             self.trees = boosted
             return beside(fit, boosted, *rest)
 
-        with patch.object(LastFit, "beside", kept):
+        with patch.object(LastFit, "with_boosted", kept):
             self.model.fit(X, y)
         return self
 

@@ -291,7 +291,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     ) -> None:
         """Keep what was chosen; ``within`` is the variance of targets of equal rows about their mean."""
         number = best.scores.best
-        self.alpha_, self.best_score_ = _plain(best.alphas[number]), _plain(best.scores.top - within)
+        self.alpha_, self.best_score_ = _as_number(best.alphas[number]), _as_number(best.scores.top - within)
         named = isinstance(kernel, str) and kernel in KERNEL_NAMES and kernel not in WITHOUT_GAMMA
         kept = refinement is not None and refinement.kept
         values = [1.0 / self.n_features_in_ if g is None else float(g) for g in gammas]
@@ -356,6 +356,6 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         log_parameters(kernel.resolve(source.shape[1]))
 
 
-def _plain(value: float | Float64Array) -> Any:
+def _as_number(value: float | Float64Array) -> Any:
     """Return a number of no dimension as Python's."""
     return float(value) if np.ndim(value) == 0 else np.asarray(value)

@@ -64,8 +64,8 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters) -> KernelM
     if "C" in auto_names:
         rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)
-    found = learned_input(setup, rows, partial(newton_round, parameters))
-    rows, choice, learned = found.prepared(rows), None, dict[str, Any]()
+    input_ = learned_input(setup, rows, partial(newton_round, parameters))
+    rows, choice, learned = input_.prepared(rows), None, dict[str, Any]()
     if auto_names:
         rng = setup.run.rng
         choice = chosen_kernel(setup, rows, rng)
@@ -77,14 +77,14 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters) -> KernelM
     else:
         training, minimum, alpha = _minimised(parameters, rows, None)
     model = training.model(minimum)
-    if auto_names or found.rounds:
+    if auto_names or input_.rounds:
         spent = time.perf_counter() - began
         model = replace(model, plan=model.plan.with_seconds(spent, "choice" if auto_names else "metric"))
     if "C" in auto_names:
         learned["C_"] = parameters.C
     if parameters.folds:
         learned["calibration_"] = _calibration(training, minimum.point, alpha)
-    return replace(model, input=found, choice=choice, learned={"n_iter_": minimum.iterations} | learned)
+    return replace(model, input=input_, choice=choice, learned={"n_iter_": minimum.iterations} | learned)
 
 
 def newton_round(
@@ -156,7 +156,7 @@ def _with_best_penalty(
             tried.add(alpha)
             total = mass = 0.0
             trial = f"C = {1.0 / alpha:.3g}" + (f", best loss {least:.3g}" if least < np.inf else "")
-            found: list[NewtonPoint | None] = []
+            solved: list[NewtonPoint | None] = []
             for out, held, near in zip(folds, held_out, points, strict=True):
                 with warnings.catch_warnings():
                     # A candidate that stops early is judged by its error like any other.
@@ -165,9 +165,9 @@ def _with_best_penalty(
                     point = training.minimise(kept, alpha, near, ROUGH, checked=False, trial=trial).point
                 loss = judged(held.numbers, training.values(point, held.source))
                 total, mass = total + float(held.all_weights @ loss), mass + float(held.all_weights.sum())
-                found.append(point)
+                solved.append(point)
             if total / mass <= (1.0 - PROGRESS) * least or points[0] is None:
-                least, best, points = total / mass, alpha, found
+                least, best, points = total / mass, alpha, solved
         if last or not np.isfinite(least):
             break
         at = line.index(best)

@@ -312,11 +312,11 @@ class Descent:
             gained = self._take(trials)
             yield self._tasks(_neighbours([each for each in moving if each.setting in gained]))
 
-        trials = search(self.problems, candidates, self._judge, Limits(deadline=self.deadline), engine=engine)
+        trials = search(self.problems, candidates, self._score, Limits(deadline=self.deadline), engine=engine)
         self._take(trials)
         return not (trials.out_of_time or self.cut)
 
-    def _judge(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, BetterFit]:
+    def _score(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, BetterFit]:
         progress, grids = task
         space = self._spaces.pop() if self._spaces else Workspace()  # at most one for each thread
         try:

@@ -113,11 +113,11 @@ class CSVParser:
 
     def _ragged(self, row: InvalidRow) -> UnreadableRow:
         sep = self.dialect.sep
-        told = "" if sep == "," else f" (separated by {sep!r}; if that is wrong, pass sep=)"
+        how = "" if sep == "," else f" (separated by {sep!r}; if that is wrong, pass sep=)"
         return UnreadableRow(
             (row.number or 1) - 1,
             f"it has {row.actual_columns} columns, but the first line names {row.expected_columns}: "
-            f"{row.text[:60]!r}{told}. Correct or remove the line.",
+            f"{row.text[:60]!r}{how}. Correct or remove the line.",
         )
 
 
