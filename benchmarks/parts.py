@@ -32,11 +32,11 @@ class Parts:
         """Fit the default, and keep the trees whether it takes them or not."""
         from gramian.tables.training.fit import LastFit
 
-        beside = LastFit.beside
+        with_boosted = LastFit.with_boosted
 
         def kept(fit: Any, boosted: Any, *rest: Any) -> Any:
             self.trees = boosted
-            return beside(fit, boosted, *rest)
+            return with_boosted(fit, boosted, *rest)
 
         with patch.object(LastFit, "with_boosted", kept):
             self.model.fit(X, y)

@@ -109,7 +109,7 @@ def stream_model(
 
         def more() -> bool:
             # Besides one more penalty, the last solve and the sums of the held-out rows need time.
-            return timing.left > (2.0 + LONGER) * longest
+            return not timing.limited or timing.left > (2.0 + LONGER) * longest
 
         alpha, values = best_penalty(judge, held, alpha, factory.enough, more)
         stream = factory.add(stream, held, alpha)
@@ -194,7 +194,7 @@ def fit_exact(
 
         def more() -> bool:
             reserve = last if direct else longest * LONGER * (len(every) / len(rest)) ** 2
-            return timing.left > LONGER * (longest + reserve)
+            return not timing.limited or timing.left > LONGER * (longest + reserve)
 
         alpha, values = best_penalty(judge, held, alpha, factory.enough, more)
         if isinstance(trials, IterativeTrials) and trials.cut and timing.limited:
