@@ -211,11 +211,11 @@ def _calibration(training: NewtonTraining, start: NewtonPoint, alpha: float) -> 
 
     Where C is searched for only the ratios of weights matter.
     """
-    asked, rows = training.parameters, training.rows
+    parameters, rows = training.parameters, training.rows
     signs, whole = rows.targets, rows.all_weights
-    fold = fold_numbers(rows.counted, signs.codes, asked.folds, training.rng, rows.n)
+    fold = fold_numbers(rows.counted, signs.codes, parameters.folds, training.rng, rows.n)
     held_out = np.zeros(signs.shape)  # rows of weight 0 are in no fold, and count for nothing
-    for k in range(asked.folds):
+    for k in range(parameters.folds):
         out = fold == k
         if not out.any() or not (whole[~out] > 0).any():
             held_out[out] = start.offset
@@ -223,5 +223,5 @@ def _calibration(training: NewtonTraining, start: NewtonPoint, alpha: float) -> 
         left = training.minimise(np.where(out, 0.0, whole), alpha, start, checked=False)
         held_out[out] = training.values(left.point)[out]
     positive = signs[slice(0, rows.n)] > 0
-    counts = relative_weights(whole) if "C" in asked.setup.auto_names else whole
+    counts = relative_weights(whole) if "C" in parameters.setup.auto_names else whole
     return np.asarray([platt_sigmoid(v, p, counts) for v, p in zip(held_out.T, positive.T, strict=True)])

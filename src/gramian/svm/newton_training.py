@@ -132,17 +132,17 @@ class NewtonTraining:
         returned gap is computed in float64, whatever the type of the tiles. Phases are named by the ``trial``
         that they are part of.
         """
-        started, asked, dtype = time.perf_counter(), self.parameters, np.dtype(self.plan.dtype)
-        loss, scale, phases = asked.loss, asked.scale, asked.setup.run.phases
+        started, parameters, dtype = time.perf_counter(), self.parameters, np.dtype(self.plan.dtype)
+        loss, scale, phases = parameters.loss, parameters.scale, parameters.setup.run.phases
         roundings = GAP_ROUNDINGS if isinstance(loss, Proximal) else ROUNDINGS
         newton = Newton(
             factored_by(self.features.forest, self._core, alpha, self._engine),
             self._engine,
             alpha,
-            asked.setup.intercept,
+            parameters.setup.intercept,
             reach=4.0 * scale,
-            tol=max(asked.tol, tol, roundings * unit_roundoff(dtype)),
-            max_iterations=asked.max_iter,
+            tol=max(parameters.tol, tol, roundings * unit_roundoff(dtype)),
+            max_iterations=parameters.max_iter,
             floor=FLOOR * self.rows.mass * (scale if isinstance(loss, EpsilonInsensitive) else scale**2),
             least_rho=least_smoothing(dtype),
             core=self._core,
@@ -164,7 +164,7 @@ class NewtonTraining:
                 minimum, allowed = replace(minimum, gap=gap), max(newton.tol, FLOAT32_GAP)
         self.reached = met and float(minimum.gap.max(initial=0.0)) <= allowed
         if not self.reached:
-            _warn(minimum, allowed, newton.tol, asked.max_iter)
+            _warn(minimum, allowed, newton.tol, parameters.max_iter)
         self.seconds["passes"] = time.perf_counter() - started
         return minimum
 

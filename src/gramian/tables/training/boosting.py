@@ -90,8 +90,7 @@ def with_boosting(
     some are drawn. The setting is the usual one unless another has a clearly lower loss on the first rows
     that are left out, with pairs of levels if these lower it clearly too; the number of rounds is the one of
     least loss on all of them. Unless ``every`` row is to be left out once, only ``held`` judges, and nothing
-    but the number of rounds. None if there is too little time until ``deadline``, on the clock of
-    ``time.perf_counter``.
+    but the number of rounds. None if ``deadline``, by ``time.perf_counter``, is too near.
     """
     began, counted = time.perf_counter(), rows.counted
     if began >= deadline:

@@ -184,7 +184,7 @@ def last_fit(
     loss : error of the decision values of held-out rows.
     boost, learn : whether to try boosting, and to refine the metric in further rounds.
     switched : groups of columns whose values are switched in place of a derivative.
-    deadline : when it should end, on the clock of ``time.perf_counter``.
+    deadline : when it should end, by ``time.perf_counter``.
 
     The rounds fit small models (a root of 300, blocks of rank 100) to at most 10,000 rows, 20,000 in a
     classification. The sums over the first part of the rows serve every penalty, and the sums over the

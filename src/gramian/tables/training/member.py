@@ -129,8 +129,7 @@ def _sum_first_part(
 ) -> tuple[RidgeStream, int, bool]:
     """Return a stream of the largest possible sizes, with the sums of the first part of the rows.
 
-    Memory and time limit the sizes. Also return how many rows that part has, and whether the sizes are the
-    smallest.
+    Memory and time limit the sizes. Also return that part's rows, and whether the sizes are the smallest.
     """
     if timing.limited:
         quick, approximation, rows = sizes_in_time(factory, rest, timing)

@@ -31,7 +31,7 @@ FEWER = 0.8
 class TimeEstimate:
     """The remaining time, and estimates of fit times from the fits made so far.
 
-    deadline : when to end, on the clock of ``time.perf_counter``; infinite without a limit.
+    deadline : when to end, by ``time.perf_counter``; infinite without a limit.
     """
 
     deadline: float
