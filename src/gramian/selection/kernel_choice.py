@@ -67,7 +67,7 @@ class KernelCandidate:
     each_feature: bool = False
 
     @property
-    def plain(self) -> Kernel:
+    def unscaled(self) -> Kernel:
         """The kernel of the rows as they are."""
         if self.unit is None:
             return self.kernel
@@ -178,11 +178,11 @@ def choose_kernel(
         n_fitted = min(most, len(sample.X))
         _, chosen = _fit_and_score(replace(sample, fitted=slice(0, n_fitted)), chosen, intercept, deadline)
     return KernelChoice(
-        chosen.plain,
+        chosen.unscaled,
         chosen.alpha,
         n_fitted,
         sample.held_out.stop - sample.held_out.start,
-        tuple(trial.evidence.plain for trial in trials),
+        tuple(trial.evidence.unscaled for trial in trials),
         np.array([trial.error for trial in trials]),
         np.array([trial.evidence.alpha for trial in trials]),
         time.perf_counter() - began,

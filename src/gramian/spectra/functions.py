@@ -89,8 +89,8 @@ def top_eigenpairs(
     >>> from gramian.operators import KernelOperator
     >>> from gramian.spectra import top_eigenpairs
     >>> X = np.random.default_rng(0).random((500, 2))
-    >>> found = top_eigenpairs(KernelOperator(gm.Gaussian(0.5), X), 3, random_state=0)
-    >>> bool(np.allclose(found.values, np.linalg.eigvalsh(gm.Gaussian(0.5)(X))[::-1][:3]))
+    >>> pairs = top_eigenpairs(KernelOperator(gm.Gaussian(0.5), X), 3, random_state=0)
+    >>> bool(np.allclose(pairs.values, np.linalg.eigvalsh(gm.Gaussian(0.5)(X))[::-1][:3]))
     True
     """
     n, rng = rows_of_square(operator), as_generator(random_state)
@@ -179,8 +179,8 @@ def log_determinant(
     >>> from gramian.spectra import log_determinant
     >>> X = np.random.default_rng(0).random((400, 2))
     >>> K = KernelOperator(gm.Gaussian(0.1), X)
-    >>> found = log_determinant(K, 0.1, method="stochastic", random_state=0)
-    >>> bool(abs(found - log_determinant(K, 0.1)) < 4 * found.standard_error)
+    >>> logdet = log_determinant(K, 0.1, method="stochastic", random_state=0)
+    >>> bool(abs(logdet - log_determinant(K, 0.1)) < 4 * logdet.standard_error)
     True
     """
     n = rows_of_square(operator)
@@ -228,8 +228,8 @@ def effective_dimension(
     >>> from gramian.spectra import effective_dimension
     >>> X = np.random.default_rng(0).random((400, 2))
     >>> K = KernelOperator(gm.Gaussian(0.1), X)
-    >>> found = effective_dimension(K, 0.1, method="stochastic", random_state=0)
-    >>> bool(abs(found - effective_dimension(K, 0.1)) <= 4 * found.standard_error + 1e-3)
+    >>> dimension = effective_dimension(K, 0.1, method="stochastic", random_state=0)
+    >>> bool(abs(dimension - effective_dimension(K, 0.1)) <= 4 * dimension.standard_error + 1e-3)
     True
     """
     n, alpha = rows_of_square(operator), _scalar(alpha)
