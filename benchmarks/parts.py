@@ -45,13 +45,13 @@ class Parts:
 
     def predict(self, X: Any) -> Any:
         """Return what the trees alone predict: numbers, back through the map of the target."""
-        return self.model.target_.backward(self.trees.of(self.model.transform_rows(X)))
+        return self.model.target_.backward(self.trees.predict(self.model.transform_rows(X)))
 
     def predict_proba(self, X: Any) -> Any:
         """Return the probabilities of the trees alone."""
         from gramian.estimator.answers import probabilities
 
-        return probabilities(self.trees.of(self.model.transform_rows(X)))
+        return probabilities(self.trees.predict(self.model.transform_rows(X)))
 
 
 def measured(name: str, rows: int) -> dict[str, Any]:

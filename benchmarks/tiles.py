@@ -45,7 +45,7 @@ def one_pass(kernel: gm.Kernel, X: np.ndarray, Z: np.ndarray, threads: int) -> N
         tile = np.empty((rows, len(Z)), X.dtype)
         for part in row_slices(chunk.stop - chunk.start, rows):
             piece = X[chunk.start + part.start : chunk.start + part.stop]
-            columns.into(piece, tile[: len(piece)])
+            columns.write(piece, tile[: len(piece)])
 
     with compiled.part_of_block(len(X), len(Z)):
         Engine(threads).run(fill, row_slices(len(X), 4 * CHUNK_ROWS))

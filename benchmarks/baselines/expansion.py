@@ -92,7 +92,7 @@ class Expansion:
             part = dense(X[where])
             values = tile[: len(part)]
             if self._careful is not None:
-                self._careful.into(part, values)
+                self._careful.write(part, values)
             else:
                 own = augmented[: len(part)]
                 body = own[:, :-2]

@@ -223,7 +223,7 @@ def spectrum(
 def at(basis: Any, rows: np.ndarray) -> np.ndarray:
     """Return w(x) of rows in float64."""
     out = np.zeros((len(rows), basis.rank), basis.columns.dtype)
-    basis.into(rows, np.zeros((len(rows), 0), out.dtype), out)
+    basis.write(rows, np.zeros((len(rows), 0), out.dtype), out)
     return out.astype(np.float64)
 
 

@@ -76,8 +76,8 @@ class Engine:
         ``np.errstate`` and context variables. However the body ends, no task runs after it, and BLAS has its
         threads back.
 
-        >>> with Engine(2).results(abs, [-1, -2]) as found:
-        ...     print(sum(found))
+        >>> with Engine(2).results(abs, [-1, -2]) as results:
+        ...     print(sum(results))
         3
         """
         if getattr(_inside, "running", False):

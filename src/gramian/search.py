@@ -35,7 +35,7 @@ class Split:
 class Limits:
     """When a search stops.
 
-    deadline : time on the clock of ``time.perf_counter`` after which no candidate is begun.
+    deadline : time, by ``time.perf_counter``, after which no candidate is begun.
     at_least : candidates that are tried even if the time is over.
     most : number of candidates.
     enough : error at which nothing is left to improve.

@@ -242,7 +242,7 @@ def test_evaluator_writes_into_any_slice(
     kernel: Kernel, oracle: Oracle, X: np.ndarray, Z: np.ndarray
 ) -> None:
     wide = np.full((len(X), len(Z) + 4), np.pi)
-    kernel.against(Z).into(X, wide[:, 2:-2])
+    kernel.against(Z).write(X, wide[:, 2:-2])
     np.testing.assert_allclose(wide[:, 2:-2], kernel(X, Z), rtol=1e-10)
     assert (wide[:, :2] == np.pi).all()
     assert (wide[:, -2:] == np.pi).all()

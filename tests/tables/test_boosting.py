@@ -92,11 +92,11 @@ def test_numbers_are_those_of_boosting_on_joined_groups(weighted, usual):
         alone = HistGradientBoostingRegressor(**options, random_state=seed)
         rows = as_trees_see(X, codes, found.means)
         np.testing.assert_allclose(
-            found.of(X)[:, j], alone.fit(rows, y[:, j], weights).predict(rows), atol=1e-9
+            found.predict(X)[:, j], alone.fit(rows, y[:, j], weights).predict(rows), atol=1e-9
         )
     numbers = np.array([5, 2, 250])
-    np.testing.assert_allclose(found.of(ArraySource(X), numbers), found.of(X)[numbers], atol=1e-12)
-    np.testing.assert_array_equal(found.of(ArraySource(X)), found.of(X))
+    np.testing.assert_allclose(found.predict(ArraySource(X), numbers), found.predict(X)[numbers], atol=1e-12)
+    np.testing.assert_array_equal(found.predict(ArraySource(X)), found.predict(X))
 
 
 def test_bins_are_found_on_no_more_rows_than_memory_holds():
@@ -121,7 +121,7 @@ def test_trees_split_sets_of_categories(usual):
     rows, rounds = as_trees_see(X, codes, found.means), len(found.trees.lengths)
     seed = int(np.random.default_rng(0).integers(2**31))
     alone = HistGradientBoostingRegressor(**usual, max_iter=rounds, random_state=seed)
-    np.testing.assert_array_equal(found.of(X)[:, 0], alone.fit(rows, y).predict(rows))
+    np.testing.assert_array_equal(found.predict(X)[:, 0], alone.fit(rows, y).predict(rows))
     assert len(found.trees.lefts) > 0
     two = replace(found, groups=((1, 2),), means=np.zeros(2))
     assert count_categories(found.groups) == 1
@@ -165,9 +165,11 @@ def test_classes_have_log_odds_and_unseen_ones_little(n_classes, usual):
     alone = HistGradientBoostingClassifier(**options, random_state=seed).fit(rows, y)
     p = np.clip(alone.predict_proba(rows), UNSEEN, 1.0 - UNSEEN)
     if n_classes == 2:
-        np.testing.assert_allclose(found.of(X)[:, 0], np.log(p[:, 1]) - np.log(p[:, 0]), atol=1e-9)
+        np.testing.assert_allclose(found.predict(X)[:, 0], np.log(p[:, 1]) - np.log(p[:, 0]), atol=1e-9)
     else:
-        np.testing.assert_allclose(found.of(X), np.log(np.column_stack([p, np.full(300, UNSEEN)])), atol=1e-9)
+        np.testing.assert_allclose(
+            found.predict(X), np.log(np.column_stack([p, np.full(300, UNSEEN)])), atol=1e-9
+        )
 
 
 @pytest.mark.parametrize(
@@ -189,8 +191,8 @@ def test_rare_classes(labels):
         y[:] = 0
     found, values = learned(given(X, y), True, whole(60))
     n_classes = len(np.unique(y))
-    assert found.of(X).shape == values.shape == (60, 1 if n_classes == 2 else n_classes)
-    assert np.isfinite(found.of(X)).all()
+    assert found.predict(X).shape == values.shape == (60, 1 if n_classes == 2 else n_classes)
+    assert np.isfinite(found.predict(X)).all()
     assert np.isfinite(values).all()
 
 
@@ -238,7 +240,7 @@ def test_values_are_of_models_without_the_row():
     y = np.random.default_rng(1).standard_normal(300)  # nothing to learn
     boosted, values = learned(given(X, y), False, np.arange(60))
     assert np.isfinite(values).all()
-    assert np.mean((boosted.of(X)[:, 0] - y) ** 2) < np.mean((values[:, 0] - y) ** 2)
+    assert np.mean((boosted.predict(X)[:, 0] - y) ** 2) < np.mean((values[:, 0] - y) ** 2)
     assert np.mean((values[:, 0] - y) ** 2) > 0.9 * y.var()
 
 
@@ -255,7 +257,7 @@ def test_times_and_weights_and_too_little_time_or_memory():
     np.testing.assert_array_equal(np.isnan(values[:, 0]), weights == 0)
     assert learned(given(X, y), True, np.arange(60), deadline=0.0) is None
     few, _ = learned(given(X, X[:, 0]), False, np.arange(60), memory=32 * 5 * 50)
-    assert np.isfinite(few.of(X)).all()
+    assert np.isfinite(few.predict(X)).all()
 
 
 def last(values, boosted_values):
@@ -339,7 +341,7 @@ def test_kernel_models_that_hardly_lower_the_loss_are_not_asked():
             raise AssertionError
 
     class Trees:
-        def of(self, X, engine):
+        def predict(self, X, engine):
             return X[:, :1]
 
     X = rng.standard_normal((5, 2))
@@ -431,7 +433,7 @@ def test_logistic_models_may_have_no_weight_beside_boosting():
     chances = np.clip(0.5 * (1.0 + one), 3e-3, 1.0 - 3e-3)
     found = other.calibration_
     expected = found.slope * one + found.bend * np.log(chances / (1.0 - chances))
-    expected += found.boosting * model.boosted_.of(rows)[0, 0]
+    expected += found.boosting * model.boosted_.predict(rows)[0, 0]
     assert other.values(rows)[0, 0] == pytest.approx(expected, rel=1e-5)
 
 

@@ -144,9 +144,9 @@ class Linear:
 
     def changed(self, rows: Any, numbers: Any, changes: Any) -> Any:
         self.asked.append((numbers, changes))
-        return np.stack([(rows if c is None else c.of(rows)) @ self.coefficients for c in (None, *changes)])[
-            ..., None
-        ]
+        return np.stack(
+            [(rows if c is None else c.apply(rows)) @ self.coefficients for c in (None, *changes)]
+        )[..., None]
 
 
 def linear(X: Any, coefficients: Any, numbers: Any) -> tuple[HeldOutModel, Linear]:
@@ -176,7 +176,7 @@ def test_shares_and_errors_are_those_of_a_loop_over_columns_and_parts() -> None:
 
         def rise(some: Any, own: Any = own) -> float:
             after = [
-                model.loss(change.of(rows)[some] @ part.coefficients[:, None], numbers[some])
+                model.loss(change.apply(rows)[some] @ part.coefficients[:, None], numbers[some])
                 for change in own
             ]
             return float(np.mean(after) - model.loss(rows[some] @ part.coefficients[:, None], numbers[some]))

@@ -207,7 +207,7 @@ def test_numbers_are_effects_and_shrunken_means_of_the_other_parts(weighted):
         total, count = sums(codes[i, :2], parts != parts[i])
         expected = effects[0][codes[i, 0]] + effects[1][codes[i, 1]] + total / (count + added)
         assert sign * own[i, 0] == pytest.approx(expected, abs=1e-9)
-    np.testing.assert_array_equal(pair.of(codes[:5]), pair.values[codes[:5, 0], codes[:5, 1]])
+    np.testing.assert_array_equal(pair.look_up(codes[:5]), pair.values[codes[:5, 0], codes[:5, 1]])
 
 
 def test_pairs_that_only_add_up_are_not_kept():

@@ -121,7 +121,7 @@ def test_prepared_parts_are_kept_but_not_stored() -> None:
     again = pickle.loads(pickle.dumps(predictor))
     assert "_prepared" not in vars(again)
     np.testing.assert_array_equal(again.chunk(X[:7], Engine(1)), first)
-    assert "_prepared" not in vars(predictor.on(gm.Gaussian(1.0)))
+    assert "_prepared" not in vars(predictor.with_kernel(gm.Gaussian(1.0)))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
@@ -157,11 +157,11 @@ def test_few_rows_are_led_through_trees_to_the_same_bits(monkeypatch: pytest.Mon
     )
     rows = np.column_stack([rng.standard_normal((200, 2)), rng.integers(-1, 300, 200)])
     monkeypatch.setattr(boosting_trees, "at_hand", lambda steps: False)
-    many = trees.of(rows)
+    many = trees.predict(rows)
     for count in (1, 3, boosting_trees.FEW_ROWS):
-        np.testing.assert_array_equal(trees.of(rows[:count]), many[:count])
+        np.testing.assert_array_equal(trees.predict(rows[:count]), many[:count])
     monkeypatch.setattr(boosting_trees, "FEW_ROWS", 200)
-    np.testing.assert_array_equal(trees.of(rows), many)
+    np.testing.assert_array_equal(trees.predict(rows), many)
     assert {"_chunks", "rights"} <= set(vars(trees))
     assert not {"_chunks", "rights"} & set(vars(pickle.loads(pickle.dumps(trees))))
 

@@ -62,24 +62,24 @@ def test_values_are_those_of_the_model(leaves):
     y = np.sin(2.0 * X[:, 0]) + X[:, 3] * (X[:, 1] > 0)
     model = HistGradientBoostingRegressor(max_iter=70, max_leaf_nodes=leaves, min_samples_leaf=5).fit(X, y)
     trees, new = Trees.of_boosting([model]), drawn(1500, 1)
-    np.testing.assert_array_equal(trees.of(new)[:, 0], model.predict(new))
-    np.testing.assert_array_equal(trees.of(new[:20]), one_by_one(trees, new[:20]))
-    np.testing.assert_array_equal(trees.of(X)[:, 0], model.predict(X))  # values at thresholds too
+    np.testing.assert_array_equal(trees.predict(new)[:, 0], model.predict(new))
+    np.testing.assert_array_equal(trees.predict(new[:20]), one_by_one(trees, new[:20]))
+    np.testing.assert_array_equal(trees.predict(X)[:, 0], model.predict(X))  # values at thresholds too
     few = Trees.of_boosting([model], 3)
     *_, third = zip(range(3), model.staged_predict(new), strict=False)
-    np.testing.assert_array_equal(few.of(new)[:, 0], third[1])
+    np.testing.assert_array_equal(few.predict(new)[:, 0], third[1])
     again = pickle.loads(pickle.dumps(trees))
-    np.testing.assert_array_equal(again.of(new), trees.of(new))
-    assert trees.of(new[:0]).shape == (0, 1)
+    np.testing.assert_array_equal(again.predict(new), trees.predict(new))
+    assert trees.predict(new[:0]).shape == (0, 1)
 
 
 def test_outputs_side_by_side():
     X = drawn()
     y = np.digitize(X[:, 0] + X[:, 1], [-1.0, 1.0])
     model = HistGradientBoostingClassifier(max_iter=25).fit(X, y)
-    np.testing.assert_array_equal(Trees.of_boosting([model]).of(X), model.decision_function(X))
+    np.testing.assert_array_equal(Trees.of_boosting([model]).predict(X), model.decision_function(X))
     two = [HistGradientBoostingRegressor(max_iter=m).fit(X, X[:, m]) for m in (1, 4)]
-    found = Trees.of_boosting(two).of(X)
+    found = Trees.of_boosting(two).predict(X)
     np.testing.assert_array_equal(found, np.column_stack([model.predict(X) for model in two]))
 
 
@@ -97,15 +97,15 @@ def test_categories_seen_unseen_and_missing(classes):
     new[:, 1], new[:, 4] = rng.choice([0, 1, 2, 7, 40, 41, 254], 900), rng.choice([5, 6, 9, np.nan], 900)
     coded = np.where(np.isnan(new), NONE, new)
     expected = (model.decision_function if classes else model.predict)(new).reshape(900, -1)
-    np.testing.assert_array_equal(trees.of(coded), expected)
-    np.testing.assert_array_equal(trees.of(coded[:20]), one_by_one(trees, coded[:20]))
+    np.testing.assert_array_equal(trees.predict(coded), expected)
+    np.testing.assert_array_equal(trees.predict(coded[:20]), one_by_one(trees, coded[:20]))
     strange = coded.copy()
     strange[coded == NONE] = rng.choice([-1.0, 300.0, np.inf, np.nan], (coded == NONE).sum())
-    np.testing.assert_array_equal(trees.of(strange), expected)  # what is no code is no known category
+    np.testing.assert_array_equal(trees.predict(strange), expected)  # what is no code is no known category
 
 
 def test_no_trees():
-    np.testing.assert_array_equal(Trees.none().of(drawn(3)), np.zeros((3, 1)))
+    np.testing.assert_array_equal(Trees.none().predict(drawn(3)), np.zeros((3, 1)))
 
 
 GOOD = {

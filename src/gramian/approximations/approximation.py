@@ -164,7 +164,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
         builder, engine = self.builder(), Engine(self.n_jobs)
-        kernel = KernelParameters.given(self).of(source)
+        kernel = KernelParameters.given(self).resolve_for(source)
         run = settled_run(Run.of(self), source, kernel, None)
         plan = make_plan(
             builder.settle(source, BuildSettings(kernel, run.dtype, rng, engine)),
@@ -255,10 +255,10 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
         kernel = bound(self.features_, source).kernel
 
-        def exact(rows: Array, cols: Array) -> Array:
+        def entries(rows: Array, cols: Array) -> Array:
             return kernel(source.take(rows), source.take(cols), dtype=np.float64)
 
-        errors = block_intervals(self.operator_, exact, n_rows=whole_number("n_rows", n_rows, 1))
+        errors = block_intervals(self.operator_, entries, n_rows=whole_number("n_rows", n_rows, 1))
         return errors if return_interval else errors[0]
 
     def report(

@@ -61,7 +61,7 @@ class BlockBasisBuilder(Builder):
     def settle(self, source: RowSource, settings: BuildSettings) -> Self:
         """Choose the open sizes by trials on a sample."""
         n = source.shape[0]
-        trials = BlockTrials.on(source, self, settings)
+        trials = BlockTrials.of(source, self, settings)
         budget = self.max_bytes
         if budget is not None and self.diagonal:
             budget -= n * np.dtype(np.float64).itemsize
@@ -170,7 +170,7 @@ class BlockTrials:
     errors: dict[tuple[int, float], float] = field(default_factory=dict)
 
     @classmethod
-    def on(cls, source: RowSource, builder: BlockBasisBuilder, settings: BuildSettings) -> Self:
+    def of(cls, source: RowSource, builder: BlockBasisBuilder, settings: BuildSettings) -> Self:
         """Draw the sample and, where there are enough rows, other rows for validation."""
         n = source.shape[0]
         drawing, validating, trial = children(settings.rng, 3)

@@ -41,7 +41,7 @@ class MaclaurinColumns(ExplicitColumns):
     def __post_init__(self) -> None:
         self._sized(len(self.low) + len(self.amplitudes), len(self.signs), self.signs.dtype)
 
-    def into(self, X: Rows, out: FloatArray) -> None:
+    def write(self, X: Rows, out: FloatArray) -> None:
         first, bounds = len(self.low), np.concatenate([[0], np.cumsum(self.counts)])
         for part, tile in self._tiles(X, out, max(self.n_columns, self.n_features)):
             if first:
@@ -180,7 +180,7 @@ class TensorSketchColumns(ExplicitColumns):
     def __post_init__(self) -> None:
         self._sized(self.rank, self.buckets.shape[1] - 1, self.values.dtype)
 
-    def into(self, X: Rows, out: FloatArray) -> None:
+    def write(self, X: Rows, out: FloatArray) -> None:
         d = self.n_features
         # C_jᵀ restricted to the features, one CSR row per bucket: a product then adds whole columns of rows.
         sketches = [

@@ -42,7 +42,7 @@ class Waves(ExplicitColumns):
         """Numbers that a row needs in the work space of a tile."""
         return max(self.n_columns, self.n_features)
 
-    def into(self, X: Rows, out: FloatArray) -> None:
+    def write(self, X: Rows, out: FloatArray) -> None:
         for part, tile in self._tiles(X, out, self._row_numbers):
             t = tile[:, : self.n_draws]
             with np.errstate(over="ignore", invalid="ignore"):

@@ -95,7 +95,7 @@ class FitSetup:
         """Return the setup of a part of the fit, whose phases are shown with the part's name."""
         return replace(self, run=replace(self.run, phases=named(self.run.phases, name)))
 
-    def within(self, memory_bytes: int) -> Self:
+    def with_memory(self, memory_bytes: int) -> Self:
         """Return the setup with another memory budget."""
         return replace(self, run=replace(self.run, memory_bytes=memory_bytes))
 

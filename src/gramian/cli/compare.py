@@ -138,7 +138,7 @@ def measure(name: str, model: BaseEstimator, y: Array, rules: Rules) -> Entry:
     folds = (StratifiedKFold if stratified else KFold)(rules.folds, shuffle=True, random_state=rules.seed)
     scoring = "accuracy" if rules.classes else "neg_root_mean_squared_error"
     numbers = np.arange(len(y))[:, None]
-    with warnings.catch_warnings(record=True) as told, threadpool_limits(rules.threads):
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(rules.threads):
         warnings.simplefilter("always")
         try:
             validated = cross_validate(model, numbers, y, scoring=scoring, cv=folds, error_score="raise")
@@ -148,7 +148,7 @@ def measure(name: str, model: BaseEstimator, y: Array, rules: Rules) -> Entry:
     if not np.isfinite(errors).all():
         return Entry(name, failure="its errors are not finite")
     kept = [tuple(map(float, each)) for each in (errors, validated["fit_time"], validated["score_time"])]
-    texts = tuple(dict.fromkeys(str(warning.message) for warning in told))
+    texts = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     return Entry(name, kept[0], kept[1], kept[2], texts)
 
 
@@ -236,8 +236,8 @@ def compare(
         print_summary(summary(entries, rows.shape, rules))
         if json is not None:
             with complete_file(json) as file:
-                told = {"data": train_file.name, **record(entries, rows.shape, rules)}
-                file.write(dumps(told, indent=1, allow_nan=False).encode("utf-8"))
+                report = {"data": train_file.name, **record(entries, rows.shape, rules)}
+                file.write(dumps(report, indent=1, allow_nan=False).encode("utf-8"))
             say(f"Wrote {json}")
         if not any(entry.errors for entry in entries[:-1]):
             raise InputError("no method could be fitted. The reasons are above.")

@@ -77,8 +77,8 @@ def train(
     per_row : groups, time and sample_weight of the rows, as far as they are given.
 
     The second fit keeps the kernel, metric, scaling and target transformation that the first one chose; its
-    search covers only bandwidth and penalty. ``deadline`` is when to end, on the clock of
-    ``time.perf_counter``; if it leaves no time for the second fit, the first model is the result.
+    search covers only bandwidth and penalty. If ``deadline``, by ``time.perf_counter``, leaves no time for
+    the second fit, the first model is the result.
     """
     timing, table = TimeEstimate(deadline), as_table(rows)
     target = all_targets(rows)

@@ -73,7 +73,7 @@ class Basis:
         size = points.data.nbytes if hasattr(points, "indptr") else points.nbytes
         return int(size) + self.vectors.nbytes + self.projection.nbytes
 
-    def on(self, kernel: Kernel) -> Basis:
+    def with_kernel(self, kernel: Kernel) -> Basis:
         """Return the same basis with k(·, Z) evaluated by ``kernel``, for instance bound to other rows."""
         return replace(self, columns=kernel.against(self.landmarks, self.columns.dtype))
 
@@ -107,12 +107,12 @@ class Basis:
             dropped=self.dropped + lost,
         )
 
-    def into(self, X: Rows, above: FloatArray, out: FloatArray) -> None:
+    def write(self, X: Rows, above: FloatArray, out: FloatArray) -> None:
         """Write w(x) for rows X, given their ancestors' features ``above``."""
         if self.rank == 0:
             return
         if self.vectors is None:
-            self.columns.into(X, out)
+            self.columns.write(X, out)
         else:
             np.matmul(self.columns(X), self.vectors, out=out)
         if self.projection.shape[0]:

@@ -59,9 +59,9 @@ class PairwisePredictor:
         """Bytes of coefficients and support vectors."""
         return row_bytes(self.support) + self.coefficients.nbytes + self.offsets.nbytes
 
-    def on(self, kernel: Kernel) -> PairwisePredictor:
+    def with_kernel(self, kernel: Kernel) -> PairwisePredictor:
         """Return the predictor with another kernel, which may hold the stored values of other rows."""
-        routed = None if self.partition is None else self.partition.on(kernel)
+        routed = None if self.partition is None else self.partition.with_kernel(kernel)
         return replace(self, kernel=kernel, partition=routed)
 
     def __call__(self, rows: Rows, engine: Engine) -> Float64Array:

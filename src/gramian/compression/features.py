@@ -126,13 +126,13 @@ class FeatureMap:
         forest = forest_of(partition, [[b.rank for b in bases]], root=False)
         return cls(kernel, partition, forest, tuple(bases), core, np.dtype(dtype), dict(notes))
 
-    def on(self, kernel: Kernel) -> FeatureMap:
+    def with_kernel(self, kernel: Kernel) -> FeatureMap:
         """Return the map with every basis bound to this kernel by :meth:`Basis.on`."""
         return replace(
             self,
             kernel=kernel,
-            partition=self.partition.on(kernel),
-            nodes=tuple(b.on(kernel) for b in self.nodes),
+            partition=self.partition.with_kernel(kernel),
+            nodes=tuple(b.with_kernel(kernel) for b in self.nodes),
         )
 
     @cached_property
@@ -186,7 +186,7 @@ class FeatureMap:
         features = np.zeros((len(unit.rows), max(self.path_ranks)), self.dtype)
         for segment in unit.segments:
             rows, own = segment.rows, self.forest.columns(segment.node)
-            self.nodes[segment.node].into(X[rows], features[rows, : own.start], features[rows, own])
+            self.nodes[segment.node].write(X[rows], features[rows, : own.start], features[rows, own])
         return features
 
     def map_units(

@@ -88,7 +88,7 @@ class Plan(Shown):
         """Return the plan with the bytes and seconds that the fit used."""
         return replace(self, used_bytes=bytes_, used_seconds=seconds)
 
-    def within(self, seconds: float, phase: str = "choice") -> Plan:
+    def with_seconds(self, seconds: float, phase: str = "choice") -> Plan:
         """Return the plan of a fit that took this long; what its phases did not take belongs to ``phase``."""
         rest = max(0.0, seconds - sum(self.used_seconds.values()))
         return replace(self, used_seconds={phase: rest} | self.used_seconds)

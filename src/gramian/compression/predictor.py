@@ -58,10 +58,10 @@ class Predictor:
         tiles: np.dtype[Any] = self.columns[0].dtype
         return tiles
 
-    def on(self, kernel: Kernel) -> Predictor:
+    def with_kernel(self, kernel: Kernel) -> Predictor:
         """Return the predictor with k(·, Z) evaluated by ``kernel``, which may be bound to other rows."""
         columns = tuple(kernel.against(Z, self.dtype) for Z in self.landmarks)
-        return replace(self, kernel=kernel, partition=self.partition.on(kernel), columns=columns)
+        return replace(self, kernel=kernel, partition=self.partition.with_kernel(kernel), columns=columns)
 
     @property
     def nbytes(self) -> int:

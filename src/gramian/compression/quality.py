@@ -341,13 +341,13 @@ def spectral_error(
         stored_diagonal=residual.stored_diagonal,
     )
 
-    def exact(values: Float64Array) -> Float64Array:
+    def multiply(values: Float64Array) -> Float64Array:
         return np.asarray(features.kernel.matvec(rows, None, values, n_jobs=engine.n_jobs), np.float64)
 
     reach = float(np.log(1.648 * np.sqrt(m)) + np.log(2.0 / FAILURE) / BLOCK)
     steps = int(np.ceil((reach / np.sqrt(tol / (2.0 * (1.0 + tol))) + 1.0) / 2.0))
     epsilon = (reach / (2.0 * steps - 1.0)) ** 2
-    error = _Extremes(lambda v: exact(v) - operator @ v, m, steps, rng)
+    error = _Extremes(lambda v: multiply(v) - operator @ v, m, steps, rng)
     low = error.norm
     high = low
     if error.products > 1:
@@ -357,7 +357,7 @@ def spectral_error(
     leading = _Extremes(lambda v: operator @ v, m, steps, rng).vector
     norm = 0.0
     for _ in range(POWER_STEPS):
-        image = exact(leading)
+        image = multiply(leading)
         norm = max(norm, float(la.norm(image) / la.norm(leading)))
         leading = image if image.any() else leading
     scale = n / m

@@ -176,7 +176,7 @@ def without_texts(table: Table, texts: Collection[str], kept: Collection[str] = 
     for j, field in enumerate(table.schema):
         if str(value_type(field.type)) not in TEXT:
             continue
-        column, own = plain(table.column(j).combine_chunks()), () if field.name in kept else texts
+        column, own = decode(table.column(j).combine_chunks()), () if field.name in kept else texts
         cells = pa.compute.utf8_trim_whitespace(column) if own else column
         lost = pa.compute.is_in(cells, value_set=pa.array(["", *own], column.type))
         if pa.compute.any(lost).as_py():
@@ -224,7 +224,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def plain(column: Column) -> Any:
+def decode(column: Column) -> Any:
     """Decode an Arrow column to a type that NumPy has."""
     types = pyarrow_package().types
     if types.is_dictionary(column.type):
@@ -236,7 +236,7 @@ def plain(column: Column) -> Any:
 
 def numbers(column: Column) -> Array:
     """Convert an Arrow column to numbers, a null to NaN."""
-    column = plain(column)
+    column = decode(column)
     if pyarrow_package().types.is_boolean(column.type):
         column = column.cast("uint8")
     return column.to_numpy(zero_copy_only=False)
@@ -258,4 +258,4 @@ def labels(column: Column) -> Array:
         column = column.cast("int64")
     if types.is_integer(column.type) and column.null_count:
         return np.array(column.to_pylist(), object)
-    return plain(column).to_numpy(zero_copy_only=False)
+    return decode(column).to_numpy(zero_copy_only=False)

@@ -28,36 +28,36 @@ READERS = {"dask": "gramian.engine_dask", "dask_expr": "gramian.engine_dask"}
 class Partitioned(ABC):
     """Rows, or values of rows, in consecutive parts to which work can be sent.
 
-    ``beside`` are values of the same rows, each an array, another :class:`Partitioned` or None. The work on a
+    ``arrays`` are values of the same rows, each an array, another :class:`Partitioned` or None. The work on a
     part gets the part and, from each of them, the values of the same rows (None for None).
     """
 
     @abstractmethod
-    def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
-        """Yield ``work(part, *values beside it)`` in the order of the parts."""
+    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
+        """Yield ``work(part, *parts of the arrays)`` in the order of the parts."""
 
     @abstractmethod
     def rounds(
         self,
         work: Callable[..., Result],
         combine: Callable[[Sequence[Result]], Result],
-        *beside: object,
+        *arrays: object,
         start: int = 0,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) over consecutive rows from ``start`` on, some parts at a time.
 
-        ``work(total, part, *values beside it)`` adds a part to ``total``, the result of earlier parts (None
-        for the first part of a chain), and returns the new total. ``combine`` merges totals in the order of
+        ``work(total, part, *parts of the arrays)`` adds a part to ``total``, the result of earlier parts
+        (None for a chain's first part), and returns the new total. ``combine`` merges totals in the order of
         the parts. Both may change their first argument and return it, because sums are large and copies of
         them can exceed the parts. ``progress`` is called with each number of rows that are done.
         """
 
     def reduce(
-        self, work: Callable[..., Result], combine: Callable[[Sequence[Result]], Result], *beside: object
+        self, work: Callable[..., Result], combine: Callable[[Sequence[Result]], Result], *arrays: object
     ) -> Result:
         """Return the results of ``work`` for all parts, merged by ``combine``."""
-        results = [result for _, result in self.rounds(partial(_onto, work, combine), combine, *beside)]
+        results = [result for _, result in self.rounds(partial(_onto, work, combine), combine, *arrays)]
         return results[0] if len(results) == 1 else combine(results)
 
 
@@ -84,7 +84,7 @@ class Cluster(Protocol):
     def header(self, X: RowsLike) -> Any:
         """Return a source with the columns and ``feature_names`` of a collection, but no rows."""
 
-    def over(self, source: RowSource) -> RowSource:
+    def distribute(self, source: RowSource) -> RowSource:
         """Return rows whose sums are computed on the machines, wherever the rows are stored."""
 
     def lazily(
@@ -113,7 +113,7 @@ def refuse_elsewhere(X: object, model: str) -> None:
 
 def cluster_of(X: RowsLike | None, engine: Cluster | None) -> Cluster | None:
     """Return the cluster to read X with: the given engine, or that of the package X comes from."""
-    if engine is not None and not hasattr(engine, "over"):
+    if engine is not None and not hasattr(engine, "distribute"):
         raise InputError(
             f"engine={engine!r} is not a cluster. Give None, or gramian.engine_dask.DaskEngine(client) of a "
             "distributed.Client."

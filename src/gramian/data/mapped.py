@@ -68,21 +68,21 @@ class MappedParts(MappedRows, Partitioned):
 
     source: Any
 
-    def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
-        """Yield ``work(part, *values beside it)`` in the order of the parts."""
-        return self.source.map(partial(_mapped, self.row_map, work, 0), *beside)
+    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
+        """Yield ``work(part, *parts of the arrays)`` in the order of the parts."""
+        return self.source.map(partial(_mapped, self.row_map, work, 0), *arrays)
 
     def rounds(
         self,
         work: Callable[..., Result],
         combine: Callable[[Sequence[Result]], Result],
-        *beside: object,
+        *arrays: object,
         start: int = 0,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) over consecutive rows from ``start`` on."""
         onto = partial(_mapped, self.row_map, work, 1)
-        return self.source.rounds(onto, combine, *beside, start=start, progress=progress)
+        return self.source.rounds(onto, combine, *arrays, start=start, progress=progress)
 
 
 def _mapped(row_map: RowMap, work: Callable[..., Result], place: int, *values: Any) -> Result:

@@ -56,8 +56,8 @@ def missing_numbers(texts: Collection[str]) -> list[float]:
 def without_missing(cells: Cells, texts: Collection[str], known: Collection[str] = ()) -> Cells:
     """Return cells in which the texts, and blank text, are missing values, but those ``known`` as values.
 
-    >>> found = without_missing(Cells(CATEGORY, np.array([0, 1, 0]), ("NA", "DE")), MISSING)
-    >>> found.values, found.levels
+    >>> cells = without_missing(Cells(CATEGORY, np.array([0, 1, 0]), ("NA", "DE")), MISSING)
+    >>> cells.values, cells.levels
     (array([-1,  0, -1]), ('DE',))
     """
     if cells.kind == NUMERIC and (numbers := missing_numbers(texts)):

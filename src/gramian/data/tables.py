@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, IntArray, RowsLike
-from gramian.data.arrow import TEXT, numbers, plain, value_type
+from gramian.data.arrow import TEXT, decode, numbers, value_type
 from gramian.data.cells import AWARE, BOOLEAN, DATE, EMPTY, NUMERIC, Cells, categories, cells_of, without_kind
 from gramian.data.distributed import refuse_elsewhere
 from gramian.data.formats.frames import column_labels, frame_kind, opened_frame, text_names
@@ -216,7 +216,7 @@ def arrow_cells(arrow: Column, column: str, as_category: bool) -> Cells:
     if kind == "null":
         return Cells(EMPTY, np.full(len(arrow), np.nan))
     if kind in TEXT or coded or as_category or kind == "bool":
-        values = arrow if kind.startswith("decimal") else plain(arrow)
+        values = arrow if kind.startswith("decimal") else decode(arrow)
         return cells_of(_listed(values.to_pylist()), column, coded or as_category)
     if kind.startswith(("timestamp", "date", "duration")):
         cells = cells_of(arrow.to_numpy(zero_copy_only=False), column)

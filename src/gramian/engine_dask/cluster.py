@@ -123,7 +123,7 @@ class DaskEngine:
             )
         return _Header(X._meta)
 
-    def over(self, source: RowSource) -> RowSource:
+    def distribute(self, source: RowSource) -> RowSource:
         """Return the rows of a source of this machine, or of files, for work on the cluster."""
         if isinstance(source, Partitioned):
             return source

@@ -102,10 +102,10 @@ class TaskParts(Partitioned):
         #: Type of the values.
         self.dtype: np.dtype[Any] = np.dtype(kind)
 
-    def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
-        """Yield ``work(part, *values beside it)`` in the order of the parts."""
+    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
+        """Yield ``work(part, *parts of the arrays)`` in the order of the parts."""
         call, there = self.cluster.task(part_work.result), self.cluster.sent(work)
-        columns = [self.parts, *(self._beside(values, self) for values in beside)]
+        columns = [self.parts, *(self._parts_of(values, self) for values in arrays)]
         todo, lost = list(zip(*columns)), 0
         while todo:
             try:
@@ -120,7 +120,7 @@ class TaskParts(Partitioned):
         self,
         work: Callable[..., Result],
         combine: Callable[[Sequence[Result]], Result],
-        *beside: object,
+        *arrays: object,
         start: int = 0,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
@@ -130,7 +130,7 @@ class TaskParts(Partitioned):
         totals are added up in a tree, and the sum comes to this machine.
         """
         own, threads = self.from_row(start), self.cluster.n_threads
-        columns = [own.parts, *(self._beside(values, own) for values in beside)]
+        columns = [own.parts, *(self._parts_of(values, own) for values in arrays)]
         # Depends on the number of all rows, so that a resumed pass continues with the same rounds.
         least = min(TASK_ROWS, -(-self.starts[-1] // (ROUND_TASKS * threads)))
         size = max(ROUND_TASKS * threads, -(-len(part_work.group_parts(self.lengths, least)) // ROUNDS))
@@ -175,8 +175,8 @@ class TaskParts(Partitioned):
             level = [join(level[few]) for few in row_slices(len(level), FAN_IN)]
         return next(self.cluster.results(level))
 
-    def _beside(self, values: Any, own: TaskParts) -> list[Any]:
-        """Return the values beside the remaining parts, one list entry for each part."""
+    def _parts_of(self, values: Any, own: TaskParts) -> list[Any]:
+        """Return the values of the remaining parts, one list entry for each part."""
         first = self.starts[-1] - own.starts[-1]
         if values is None:
             return [None] * len(own.parts)
@@ -280,27 +280,27 @@ class ScatteredRows(Partitioned):
         self.shape, self.dtype = source.shape, source.dtype
         self.rows, self.take = source.rows, source.take
 
-    def map(self, work: Callable[..., Result], *beside: object) -> Iterator[Result]:
-        """Yield ``work(part, *values beside it)`` in the order of the parts."""
-        for _, result in self._each(work, beside, 0):
+    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
+        """Yield ``work(part, *parts of the arrays)`` in the order of the parts."""
+        for _, result in self._each(work, arrays, 0):
             yield result
 
     def rounds(
         self,
         work: Callable[..., Result],
         combine: Callable[[Sequence[Result]], Result],
-        *beside: object,
+        *arrays: object,
         start: int = 0,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) over consecutive rows from ``start`` on, part by part."""
-        for rows, result in self._each(partial(work, None), beside, start):
+        for rows, result in self._each(partial(work, None), arrays, start):
             if progress is not None:
                 progress(rows)
             yield rows, result
 
     def _each(
-        self, work: Callable[..., Result], beside: Sequence[Any], start: int
+        self, work: Callable[..., Result], arrays: Sequence[Any], start: int
     ) -> Iterator[tuple[int, Result]]:
         (n, d), threads = self.shape, self.cluster.n_threads
         size = self.cluster.part_rows(d * self.dtype.itemsize)
@@ -308,7 +308,7 @@ class ScatteredRows(Partitioned):
         there = self.cluster.sent(work)
 
         def send(where: slice) -> Any:
-            around = [[None if values is None else values[where]] for values in beside]
+            around = [[None if values is None else values[where]] for values in arrays]
             return self.cluster.submitted(part_work.result, there, [self.rows(where)], *around)
 
         pending: deque[tuple[slice, Any]] = deque()

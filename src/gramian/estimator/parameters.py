@@ -90,7 +90,7 @@ class KernelParameters:
             kernel_params=self.kernel_params,
         )
 
-    def of(self, source: RowSource, weights: Array | None = None) -> Kernel:
+    def resolve_for(self, source: RowSource, weights: Array | None = None) -> Kernel:
         """Return the kernel for the rows of a source; a precomputed one with the source's values."""
         kernel = self.settled(source, weights).resolve(source.shape[1])
         # Rows of a stored matrix are numbers, whichever of them are taken.

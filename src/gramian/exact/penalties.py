@@ -124,8 +124,8 @@ class IterativeTrials(_PenaltyProblem):
 
     kernel, rows, others, targets, weights, engine : as for :class:`PenaltyTrials`; dtype : of the tiles;
     memory_bytes : bound on kept tiles and preconditioner; rng : for pivots and blocks; tol : of the solves,
-    may be changed between them; deadline : time at which a solve stops, by ``time.perf_counter``;
-    ``cut`` : whether a solve was stopped by that.
+    may be changed between them; deadline : time at which a solve stops, by ``time.perf_counter``; ``cut`` :
+    whether the deadline stopped a solve.
 
     (K + alpha·W⁻¹) is solved to a relative residual of ``tol``, with at most ``TRIAL_STEPS`` products, from a
     start computed from earlier penalties' products. The preconditioner is built for the first penalty; a

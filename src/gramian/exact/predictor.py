@@ -68,7 +68,7 @@ class ExactPredictor:
         """All training rows, as the only node's points."""
         return (self.rows,)
 
-    def on(self, kernel: Kernel) -> ExactPredictor:
+    def with_kernel(self, kernel: Kernel) -> ExactPredictor:
         """Return the predictor with k evaluated by ``kernel``, which may be bound to other rows."""
         return replace(self, kernel=kernel)
 

@@ -114,7 +114,7 @@ class Machines:
             total += each.values(source)
         boosted = np.zeros((len(total), len(self.maps)))
         if self.boosted is not None:
-            boosted = self.boosting * self.boosted.of(source)
+            boosted = self.boosting * self.boosted.predict(source)
         values = self._grouped(total)
         values[:, -1] += boosted
         return values, boosted

@@ -140,8 +140,8 @@ def warn_if_missed(cost: Cost, budget: tuple[float, str], requested: str | float
     fastest = cost.spread[0] / (cost.linear_nanoseconds if unit == "x" else 1.0)
     if fastest > MISSED * number:
         warnings.warn(
-            f"cost={requested!r} is missed: a row takes {fastest:.3g}{unit}. Shapes are timed once a process, "
-            "before they are trained, and other work on the machine slows some timings. Ask for "
+            f"cost={requested!r} is missed: a row takes {fastest:.3g}{unit}. Shapes are timed once a "
+            "process, before they are trained, and other work on the machine slows some timings. Ask for "
             f"cost='{number * number / fastest:.2g}{unit}', or fit in a new process on a quiet machine.",
             AccuracyWarning,
             stacklevel=user_level(),

@@ -54,8 +54,8 @@ class Chosen:
         if not self.exact and not self.neighbours:
             mean = "mean and deviation by the multi-resolution approximation"
         mean += f", the deviation {near}" if self.exact and self.neighbours else ""
-        told = ", ".join(f"{name} {value:.3f}" for name, value in self.losses.items())
-        return f"{mean} (held-out loss: {told})" if told else mean
+        texts = ", ".join(f"{name} {value:.3f}" for name, value in self.losses.items())
+        return f"{mean} (held-out loss: {texts})" if texts else mean
 
 
 def choose_posterior(

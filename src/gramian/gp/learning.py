@@ -343,7 +343,7 @@ def _other_starts(
 def _warn(learned: Learned, run: ClimbResult, hyper: Hyperparameters, parameters: ProcessParameters) -> None:
     """Warn where learning did not end as it should. Noise at its lower bound is what exact targets have."""
     bare = len(hyper.own) if learned.theta[-1] < hyper.theta[-1] else -1
-    told = [i for i in learned.at_bounds if i != bare]
+    at_edge = [i for i in learned.at_bounds if i != bare]
     if learned.interrupted:
         text = f"learning was interrupted in stage {len(learned.stages)}; the best parameters so far stay."
     elif not run.converged:
@@ -356,8 +356,8 @@ def _warn(learned: Learned, run: ClimbResult, hyper: Hyperparameters, parameters
             f"({run.message}). Give another start (gamma, noise), or a larger noise."
         )
         text = why if run.iterations >= parameters.max_iter else gave_up
-    elif told:
-        names = listed((f"{hyper.names[i]} ({np.exp(learned.theta[i]):.3g})" for i in told), 5, show=str)
+    elif at_edge:
+        names = listed((f"{hyper.names[i]} ({np.exp(learned.theta[i]):.3g})" for i in at_edge), 5, show=str)
         text = (
             f"learning ended at the bounds of {names}. Widen bounds, leave out features that say nothing, or "
             "fix the noise with learn_noise=False."

@@ -131,7 +131,7 @@ def start_kernel(parameters: ProcessParameters, source: RowSource, rng: np.rando
     lengthscale for each of up to 100 dense features.
     """
     own, ard, learned = parameters.setup.kernel, parameters.ard, parameters.optimizer is not None
-    kernel: Any = own.of(source)
+    kernel: Any = own.resolve_for(source)
     if isinstance(kernel, Precomputed):
         raise InputError(
             "kernel='precomputed' has no parameters and no new landmarks; a Gaussian process needs rows. "

@@ -88,7 +88,7 @@ class Kernel(ABC):
         out = np.empty((X.shape[0], points.shape[0]), work)
 
         def fill(rows: slice) -> None:
-            columns.into(X[rows], out[rows])
+            columns.write(X[rows], out[rows])
 
         tiles = row_slices(X.shape[0], CHUNK_ROWS)
         with part_of_block(*out.shape):
@@ -168,7 +168,7 @@ class _Pair(Kernel):
 def _combine(left: Columns, right: Columns, combine: np.ufunc, X: Rows, out: FloatArray) -> None:
     """Write a sum or product of two kernels, combined in place."""
     for rows in row_slices(X.shape[0], tile_rows(left.n_columns, left.dtype.itemsize)):
-        left.into(X[rows], out[rows])
+        left.write(X[rows], out[rows])
         combine(out[rows], right(X[rows]), out=out[rows])
 
 
@@ -201,7 +201,7 @@ class Scaled(Kernel):
         return ColumnsOf(inner.n_columns, inner.dtype, partial(self._write, inner))
 
     def _write(self, inner: Columns, X: Rows, out: FloatArray) -> None:
-        inner.into(X, out)
+        inner.write(X, out)
         out *= self.factor
 
     def diagonal(self, X: Rows) -> Float64Array:

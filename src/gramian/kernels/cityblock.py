@@ -132,7 +132,7 @@ class CityblockColumns(Columns):
         """The bundles of the points' features, with the weights of their distances."""
         return Bundles.of(self._by_feature, np.full(len(self._by_feature), self._inverse))
 
-    def into(self, X: Rows, out: FloatArray) -> None:
+    def write(self, X: Rows, out: FloatArray) -> None:
         width = max(X.shape[1], self.n_columns)
         for rows in row_slices(X.shape[0], tile_rows(width, 8)):
             tile, part = out[rows], dense(X[rows])

@@ -35,7 +35,7 @@ class Columns(ABC):
         self.dtype = np.dtype(dtype)
 
     @abstractmethod
-    def into(self, X: Rows, out: FloatArray) -> None:
+    def write(self, X: Rows, out: FloatArray) -> None:
         """Write k(X, Z) into ``out`` of shape (rows of X, m) and this evaluator's dtype."""
 
     @property
@@ -45,7 +45,7 @@ class Columns(ABC):
 
     def __call__(self, X: Rows) -> FloatArray:
         out = np.empty((X.shape[0], self.n_columns), self.dtype)
-        self.into(X, out)
+        self.write(X, out)
         return out
 
 
@@ -146,7 +146,7 @@ class DotColumns(Columns):
             self._points = scaled_columns(self._points.T, inverse).T
         self._factor = None if sp.issparse(self._points) else self._points.T.astype(self.dtype, order="C")
 
-    def into(self, X: Rows, out: FloatArray) -> None:
+    def write(self, X: Rows, out: FloatArray) -> None:
         for rows in row_slices(X.shape[0], tile_rows(self._row_size, self.dtype.itemsize)):
             part, tile = X[rows], out[rows]
             if self._factor is None or is_thin(X):
@@ -171,5 +171,5 @@ class ColumnsOf(Columns):
         super().__init__(n_columns, dtype)
         self._write = write
 
-    def into(self, X: Rows, out: FloatArray) -> None:
+    def write(self, X: Rows, out: FloatArray) -> None:
         self._write(X, out)

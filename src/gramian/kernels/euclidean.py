@@ -97,7 +97,7 @@ class EuclideanColumns(Columns):
             double = np.dtype(np.float64)
             self._wide = _DenseProduct(b[far], centre, Z, far, self._frame, double, limits[far])
 
-    def into(self, X: Rows, out: FloatArray) -> None:
+    def write(self, X: Rows, out: FloatArray) -> None:
         by_zero = is_thin(X) or sp.issparse(self._Z)
         if by_zero and self._zero is None:
             self._zero = _SparseProduct(self._Z, self._frame)
@@ -106,17 +106,17 @@ class EuclideanColumns(Columns):
             for rows in row_slices(X.shape[0], tile_rows(self._row_size, self.dtype.itemsize)):
                 tile = out[rows]
                 if by_zero and self._zero is not None:
-                    self._zero.into(X[rows], tile)
+                    self._zero.write(X[rows], tile)
                 else:
                     self._tile(dense(X[rows]), tile)
                 self._elementwise(tile)
 
     def _tile(self, X: Array, tile: FloatArray) -> None:
         if self._near is not None:
-            self._near.into(X, tile)
+            self._near.write(X, tile)
         if self._wide is not None:
             block = np.empty((len(X), self._far.size))
-            self._wide.into(X, block)
+            self._wide.write(X, block)
             tile[:, slice(None) if self._near is None else self._far] = block
 
 
@@ -223,7 +223,7 @@ class _DenseProduct:
         np.multiply(rounded.T, -2.0 * frame.sign, out=self._factor[1:-1])
         self._factor[-1] = frame.sign * squared_norms(rounded)
 
-    def into(self, X: Array, tile: FloatArray) -> None:
+    def write(self, X: Array, tile: FloatArray) -> None:
         np.matmul(self._augmented(X), self._factor, out=tile)
         exact = partial(_exact, self._frame.scale, X, self._points, self._columns)
         _settle(tile, self._frame.sign, self._limits, self._limit, exact)
@@ -255,7 +255,7 @@ class _SparseProduct:
         self._limits = frame.limits(self._norms, Z.shape[1])
         self._limit = float(self._limits.max(initial=0.0))
 
-    def into(self, X: Rows, tile: FloatArray) -> None:
+    def write(self, X: Rows, tile: FloatArray) -> None:
         a = scaled_columns(X, self._frame.scale)
         square = inner_product(a, self._points)
         square *= -2.0

@@ -40,7 +40,7 @@ class Mapped(Kernel):
 
     def _write(self, inner: Columns, X: Rows, out: FloatArray) -> None:
         for rows in row_slices(X.shape[0], tile_rows(inner.n_columns, inner.dtype.itemsize)):
-            inner.into(self.part(X[rows]), out[rows])
+            inner.write(self.part(X[rows]), out[rows])
 
     def diagonal(self, X: Rows) -> Float64Array:
         return self.kernel.diagonal(self.part(as_rows(X, "X")))

@@ -96,7 +96,7 @@ class PoweredExponential(Stationary):
 def powered_distances(X: Rows, Z: Rows, p: float, out: FloatArray) -> None:
     """Write ‖x − z‖_p of all pairs into ``out`` (n, m), squared for p = 2, to share among many ℓ and q."""
     # The sharpest of these kernels has an infinite slope and needs the most digits near 0.
-    _norms(Z, out.dtype, np.ones(1), p, 1.0, leave).into(X, out)
+    _norms(Z, out.dtype, np.ones(1), p, 1.0, leave).write(X, out)
 
 
 def _norms(

@@ -195,7 +195,7 @@ Bound = TypeVar("Bound", bound=Any)
 def bound(model: Bound, source: object) -> Bound:
     """Return a fitted map or predictor for these rows: with their values, where they are precomputed."""
     if isinstance(source, StoredRows):
-        model = model.on(Precomputed(source.matrix))
+        model = model.with_kernel(Precomputed(source.matrix))
     return model
 
 
@@ -203,7 +203,7 @@ def released(model: Bound, kernel: Kernel) -> tuple[Bound, Kernel]:
     """Return what a fit keeps of a map or predictor, and of its kernel: no precomputed matrix."""
     if not isinstance(kernel, Precomputed):
         return model, kernel
-    return model.on(Precomputed()), Precomputed()
+    return model.with_kernel(Precomputed()), Precomputed()
 
 
 def row_numbers(rows: Rows) -> IntArray:

@@ -73,7 +73,7 @@ def spectral_draws(
         for family in families:
             # Pair at random, because the draws of a family may be ordered.
             pair = rng.permutation(len(rows)) if len(families) > 1 else slice(None)
-            rows += _family(family, len(rows), n_features, rng, kind)[pair]
+            rows += _frequencies(family, len(rows), n_features, rng, kind)[pair]
     return frequencies, np.repeat(factors / counts, counts)
 
 
@@ -96,7 +96,7 @@ def spectral_terms(kernel: Kernel) -> list[tuple[float, tuple[Stationary, ...]]]
     )
 
 
-def _family(kernel: Stationary, n: int, d: int, rng: np.random.Generator, kind: str) -> Float64Array:
+def _frequencies(kernel: Stationary, n: int, d: int, rng: np.random.Generator, kind: str) -> Float64Array:
     quantile, separable = kernel.mixing, isinstance(kernel, Laplacian)
     if separable and kind != "orthogonal":
         # Drawing from the Cauchy distribution directly needs half the coordinates of the Sobol sequence.

@@ -32,7 +32,7 @@ class Partition(ABC):
     def n_blocks(self) -> int:
         """Number of leaf blocks."""
 
-    def on(self, kernel: Kernel) -> Partition:
+    def with_kernel(self, kernel: Kernel) -> Partition:
         """Return the partition that uses this kernel; the same partition if it uses none."""
         return self
 
@@ -190,7 +190,7 @@ class FeaturePartition(Partition):
         """Number of centres."""
         return int(self.weights.shape[1])
 
-    def on(self, kernel: Kernel) -> FeaturePartition:
+    def with_kernel(self, kernel: Kernel) -> FeaturePartition:
         """Return the partition with k(·, Z) of this kernel value."""
         return replace(self, columns=kernel.against(self.landmarks, self.columns.dtype))
 

@@ -209,7 +209,7 @@ def learn_metric(
     began = time.perf_counter()
     phases("metric, fit without one")
     fitted = learner.fit(start, None)
-    first = best = _judge(fitted)
+    first = best = _error_of(fitted)
     tried: list[Round] = [_round(best, _Candidate(start, 0.0, 1.0), "", began)]
     chosen, place, model = _Candidate(start, 0.0, 1.0), 0, fitted
     now, now_model, tame, idle = chosen, fitted, 1.0, 0
@@ -221,7 +221,7 @@ def learn_metric(
             break  # a constant f, or one that no metric can be read from
         candidate = _best_candidate(learner, M, now_model, now.bandwidth, settings, tame)
         fitted = learner.fit(candidate.metric, now_model)
-        error = _judge(fitted)
+        error = _error_of(fitted)
         undone = fitted.fault
         if not undone and error > first * (1.0 + PROGRESS):
             undone = f"held-out error {error:.4g} above the {first:.4g} of no metric"
@@ -271,7 +271,7 @@ def _climb(learner: Learner, before: Any, start: _Candidate, error: float) -> _C
     return start
 
 
-def _judge(fitted: Any) -> float:
+def _error_of(fitted: Any) -> float:
     """Return the error, infinite where there is none."""
     return float(fitted.error) if np.isfinite(fitted.error) else np.inf
 

@@ -61,8 +61,8 @@ def outer_product(
     rank : if given, return F (d, rank) with F Fᵀ ≈ M without forming M, for many features: the leading
         directions of M, scaled
     engine : threads; serial by default
-    deadline : when to end, by ``time.perf_counter``: M is then the average over the rows that were
-        reached, some at least (not with ``rank``)
+    deadline : when to end, by ``time.perf_counter``: M is then the average over the rows reached, some at
+        least (not with ``rank``)
 
     Returns
     -------

@@ -259,7 +259,7 @@ class KernelOperator(Operator):
         memory = np.empty((min(height, rows.shape[0]), size), self.tile_dtype) if into is None else into
         for place in row_slices(rows.shape[0], height):
             tile = memory[: place.stop - place.start] if into is None else memory[place]
-            evaluator.into(rows[place], tile)
+            evaluator.write(rows[place], tile)
             yield place, tile
 
 

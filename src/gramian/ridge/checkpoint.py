@@ -169,7 +169,7 @@ def compute_hash(value: str | Array) -> str:
 
 
 def _state(rng: np.random.Generator) -> str:
-    return json.dumps(rng.bit_generator.state, default=_plain)
+    return json.dumps(rng.bit_generator.state, default=_as_json)
 
 
 def _digest(features: FeatureMap) -> str:
@@ -185,6 +185,6 @@ def _digest(features: FeatureMap) -> str:
     return digest.hexdigest()
 
 
-def _plain(value: object) -> Any:
+def _as_json(value: object) -> Any:
     """Convert numbers and arrays of a generator's state to JSON values."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

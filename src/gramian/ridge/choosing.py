@@ -89,7 +89,7 @@ def fit_ridge(rows: LabelledRows[Any], setup: FitSetup) -> KernelModel:
     if trained is None:
         trained = train(setup if choice is None else setup.with_kernel(choice.kernel), rows)
     if auto_names or input_.rounds:
-        trained = replace(trained, plan=trained.plan.within(time.perf_counter() - began, rest))
+        trained = replace(trained, plan=trained.plan.with_seconds(time.perf_counter() - began, rest))
     alpha_ = setup.least if "alpha" in auto_names else None
     return replace(trained, input=input_, alpha=alpha_, choice=choice)
 
@@ -123,7 +123,7 @@ def fit_by_alpha(
     counted = rows.counted
     numbers = np.sort(rng.choice(counted, most, replace=False)) if len(counted) > most else counted
     validation = rows.read(numbers)
-    kernel = setup.kernel.of(rows.source, rows.weights)
+    kernel = setup.kernel.resolve_for(rows.source, rows.weights)
     tried = penalty_grid(mean_diagonal(kernel, rows), start)
     setup = replace(setup, run=replace(setup.run, random_state=rng), alpha=float(tried[0] * CLOSE[0]))
     setup = setup.part(f"choice of alpha for {type(kernel).__name__}")

@@ -216,7 +216,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             if choice is not None:
                 setup = setup.with_kernel(choice.kernel)
             if alphas is None:
-                level = mean_diagonal(setup.kernel.of(sample.source), sample)
+                level = mean_diagonal(setup.kernel.resolve_for(sample.source), sample)
                 alphas = level * USUAL_ALPHAS if choice is None else penalty_grid(level, choice.alpha)
             kinds = [setup.kernel.gamma] if gammas is None else gammas.tolist()
             setups = [replace(setup, kernel=replace(setup.kernel, gamma=gamma)) for gamma in kinds]
@@ -228,7 +228,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 best, refinement = refine(objective, setup, best, sample, rng, each_feature=each)
             if not isinstance(self.alphas, str):
                 warn_at_edge(alphas, best.alphas[best.scores.best])
-            plan = best.model.plan.within(time.perf_counter() - began)
+            plan = best.model.plan.with_seconds(time.perf_counter() - began)
             model, held_out = replace(best.model, plan=plan, input=input_), best.residuals
             if held_out is not None:
                 held_out = held_out if place is None else held_out[place] + apart
@@ -291,7 +291,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     ) -> None:
         """Keep what was chosen; ``within`` is the variance of targets of equal rows about their mean."""
         number = best.scores.best
-        self.alpha_, self.best_score_ = _plain(best.alphas[number]), _plain(best.scores.top - within)
+        self.alpha_, self.best_score_ = _as_number(best.alphas[number]), _as_number(best.scores.top - within)
         named = isinstance(kernel, str) and kernel in KERNEL_NAMES and kernel not in WITHOUT_GAMMA
         kept = refinement is not None and refinement.kept
         values = [1.0 / self.n_features_in_ if g is None else float(g) for g in gammas]
@@ -356,6 +356,6 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         log_parameters(kernel.resolve(source.shape[1]))
 
 
-def _plain(value: float | Float64Array) -> Any:
+def _as_number(value: float | Float64Array) -> Any:
     """Return a number of no dimension as Python's."""
     return float(value) if np.ndim(value) == 0 else np.asarray(value)

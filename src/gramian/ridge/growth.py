@@ -59,8 +59,7 @@ class MapCoverage:
         """Return the coverage of a map by the rows that its plan was made from, the first of a stream.
 
         The threshold is twice the residual share q that 95 % of the first rows do not exceed, but at least
-        1 % and at most halfway from q to 1. For a map that was given, and not built from these rows, it is
-        1 %.
+        1 % and at most halfway from q to 1. It is 1 % for a map that was not built from these rows.
         """
         rng, known = deepcopy(run.rng), 0.0
         if not isinstance(plan.builder, PrebuiltBuilder):

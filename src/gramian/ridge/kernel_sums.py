@@ -71,7 +71,7 @@ class KernelSums:
         rule = MEAN if mean else EXACT
         for path in self._paths(alphas, sample if scorer.needs_predictions else None):
             errors = self._errors(path, sample, rule, keep=scorer.needs_predictions)
-            parts.append(scorer.of(errors, sample.targets, sample.weights))
+            parts.append(scorer.score(errors, sample.targets, sample.weights))
             solved.append(path.without_hat())
             del path  # its factors, before those of the next group
         self._solved = solved
@@ -83,7 +83,7 @@ class KernelSums:
         parts = []
         for path in self._paths(alphas, unseen if scorer.needs_predictions else None):
             errors = self._errors(path, unseen, UNSEEN, keep=scorer.needs_predictions)
-            parts.append(scorer.of(errors, unseen.targets, unseen.weights))
+            parts.append(scorer.score(errors, unseen.targets, unseen.weights))
             del path
         return Scores.joined(parts)
 

@@ -76,7 +76,7 @@ class KernelModel:
         self, source: RowSource, engine: Engine, cluster: Cluster | None = None
     ) -> Iterator[tuple[slice, Float64Array]]:
         """Yield blocks of rows and their values (rows, outputs), computed on a cluster if there is one."""
-        source = self.input.over(source if cluster is None else cluster.over(source))
+        source = self.input.over(source if cluster is None else cluster.distribute(source))
         if isinstance(source, Partitioned):
             start = 0
             for values in source.map(partial(_on_one_thread, self.predictor)):

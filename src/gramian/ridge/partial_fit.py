@@ -221,7 +221,7 @@ class RidgeEstimator(KernelEstimator):
         """Return checked rows, over the machines of a cluster where there is one, targets and weights."""
         X, y, sample_weight = self._opened(X, y, sample_weight)
         source = self._rows(X, reset=reset)
-        return source if self.engine is None else self.engine.over(source), y, sample_weight
+        return source if self.engine is None else self.engine.distribute(source), y, sample_weight
 
     def _next_rows(
         self, X: RowsLike | None, y: ArrayLike | None, sample_weight: ArrayLike | None

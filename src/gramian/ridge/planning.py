@@ -82,7 +82,7 @@ def plan_sums(
         run = replace(run, tile_dtype=frozen.features.dtype.name)
         plan = replace(make_plan(frozen.sizes, work, run, reason=GIVEN), builder=frozen)
         return plan, frozen.features.kernel, replace(run, engine=Engine(plan.n_threads))
-    kernel, counted = setup.kernel.of(source, weights), source
+    kernel, counted = setup.kernel.resolve_for(source, weights), source
     if weights is not None and not (weights > 0).all():
         counted = SubsetRows(source, np.flatnonzero(weights > 0))
     n = STREAM_ROWS if stream else source.shape[0]
@@ -106,7 +106,7 @@ def plan_exact(
     setup: FitSetup, source: RowSource, n_outputs: int, exact: Exact, *, weights: Array | None = None
 ) -> tuple[Plan, Kernel]:
     """Return plan and kernel of a fit that solves the exact system."""
-    kernel = setup.kernel.of(source, weights)
+    kernel = setup.kernel.resolve_for(source, weights)
     work = Workload.of(source, n_outputs + setup.intercept)
     run = settled_run(setup.run, source, kernel, setup.least)
     return exact_plan(work, exact.settings(), run), kernel

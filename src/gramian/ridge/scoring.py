@@ -93,7 +93,7 @@ class Scorer:
         """Whether every held-out prediction is wanted, and not only squared errors."""
         return self._scorer is not None
 
-    def of(self, errors: HeldOut, targets: NumberTargets, weights: Array | None) -> Scores:
+    def score(self, errors: HeldOut, targets: NumberTargets, weights: Array | None) -> Scores:
         """Return the scores of each alpha."""
         if self._scorer is None:
             if self._per_target:

@@ -35,7 +35,7 @@ def begin_stream(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool, held: 
     rows, budget = input_.prepared(rows), setup.run.memory_bytes
     source, weights, n_outputs = rows.source, rows.weights, rows.n_outputs
     plan, kernel, run = plan_sums(
-        setup.within(budget - held), source, n_outputs, stream=True, weights=weights
+        setup.with_memory(budget - held), source, n_outputs, stream=True, weights=weights
     )
     features, engine = plan.build(source, kernel, run, weights), run.engine
     shift = rows.targets.centre(weights) if setup.intercept else np.zeros(n_outputs)
@@ -83,7 +83,7 @@ def _check_unchanged(setup: FitSetup, stream: Stream, source: RowSource, n_outpu
         raise other_outputs(n_outputs, outputs)
     frozen = frozen_map(setup, source.shape[1])
     known: Any = stream.features.kernel
-    kernel: Any = setup.kernel.of(source) if frozen is None else frozen.features.kernel
+    kernel: Any = setup.kernel.resolve_for(source) if frozen is None else frozen.features.kernel
     if setup.kernel.by_rows and type(kernel) is type(known) and hasattr(known, "lengthscale"):
         kernel = replace(kernel, lengthscale=known.lengthscale)  # the first rows have decided
     if kernel != known:

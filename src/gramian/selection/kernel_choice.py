@@ -67,7 +67,7 @@ class KernelCandidate:
     each_feature: bool = False
 
     @property
-    def plain(self) -> Kernel:
+    def unscaled(self) -> Kernel:
         """The kernel of the rows as they are."""
         if self.unit is None:
             return self.kernel
@@ -150,7 +150,7 @@ def choose_kernel(
 
     def judged(some: Sample, candidate: KernelCandidate) -> tuple[float, KernelCandidate]:
         nonlocal least
-        error, fitted = _judge(some, candidate, intercept, deadline)
+        error, fitted = _fit_and_score(some, candidate, intercept, deadline)
         least = min(least, error)
         done(1, f"best error {least:.3g} of the variance")
         return error, fitted
@@ -176,13 +176,13 @@ def choose_kernel(
     if n_fitted < min(most, len(sample.X)) and time.perf_counter() < deadline:
         # The held-out rows have had their say, and are more rows to learn from.
         n_fitted = min(most, len(sample.X))
-        _, chosen = _judge(replace(sample, fitted=slice(0, n_fitted)), chosen, intercept, deadline)
+        _, chosen = _fit_and_score(replace(sample, fitted=slice(0, n_fitted)), chosen, intercept, deadline)
     return KernelChoice(
-        chosen.plain,
+        chosen.unscaled,
         chosen.alpha,
         n_fitted,
         sample.held_out.stop - sample.held_out.start,
-        tuple(trial.evidence.plain for trial in trials),
+        tuple(trial.evidence.unscaled for trial in trials),
         np.array([trial.error for trial in trials]),
         np.array([trial.evidence.alpha for trial in trials]),
         time.perf_counter() - began,
@@ -255,7 +255,7 @@ def _in_units(X: Float64Array, candidate: KernelCandidate) -> Float64Array:
     return X if candidate.unit is None else X / candidate.unit
 
 
-def _judge(
+def _fit_and_score(
     sample: Sample, candidate: KernelCandidate, intercept: bool, deadline: float
 ) -> tuple[float, KernelCandidate]:
     """Fit a candidate, and return its error on the held-out rows and what it became."""

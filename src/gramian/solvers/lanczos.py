@@ -92,8 +92,8 @@ def leading_eigenpairs(
     --------
     >>> import numpy as np
     >>> A = np.diag(np.arange(1.0, 400.0))
-    >>> found = leading_eigenpairs(lambda V: A @ V, 399, 2, tol=1e-9, rng=np.random.default_rng(0))
-    >>> found.values.round(8).tolist()
+    >>> pairs = leading_eigenpairs(lambda V: A @ V, 399, 2, tol=1e-9, rng=np.random.default_rng(0))
+    >>> pairs.values.round(8).tolist()
     [399.0, 398.0]
     """
     if not 1 <= count <= n:

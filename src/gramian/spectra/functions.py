@@ -89,8 +89,8 @@ def top_eigenpairs(
     >>> from gramian.operators import KernelOperator
     >>> from gramian.spectra import top_eigenpairs
     >>> X = np.random.default_rng(0).random((500, 2))
-    >>> found = top_eigenpairs(KernelOperator(gm.Gaussian(0.5), X), 3, random_state=0)
-    >>> bool(np.allclose(found.values, np.linalg.eigvalsh(gm.Gaussian(0.5)(X))[::-1][:3]))
+    >>> pairs = top_eigenpairs(KernelOperator(gm.Gaussian(0.5), X), 3, random_state=0)
+    >>> bool(np.allclose(pairs.values, np.linalg.eigvalsh(gm.Gaussian(0.5)(X))[::-1][:3]))
     True
     """
     n, rng = rows_of_square(operator), as_generator(random_state)
@@ -124,7 +124,7 @@ def kernel_eigenpairs(
     if centred and given is not None:
         given = given - given.mean(axis=0)
 
-    def by(matrix: KernelOperator, target: float, first: Float64Array | None, products: int) -> Eigenpairs:
+    def solve(matrix: KernelOperator, target: float, first: Float64Array | None, products: int) -> Eigenpairs:
         def multiply(values: Float64Array) -> Float64Array:
             if progress is not None:
                 progress(1)
@@ -137,10 +137,10 @@ def kernel_eigenpairs(
 
     loose = entry_tolerance(np.float32)
     if operator.tile_dtype == np.float64 or tol >= loose:
-        return by(operator, tol, given, max_products)
-    rough = by(operator, loose, given, max_products)
+        return solve(operator, tol, given, max_products)
+    rough = solve(operator, loose, given, max_products)
     exact = operator.with_dtype(np.float64)
-    pairs = by(exact, tol, rough.vectors, max(max_products - rough.products, 1))
+    pairs = solve(exact, tol, rough.vectors, max(max_products - rough.products, 1))
     operator.evaluations += exact.evaluations
     return replace(pairs, products=pairs.products + rough.products, columns=pairs.columns + rough.columns)
 
@@ -179,8 +179,8 @@ def log_determinant(
     >>> from gramian.spectra import log_determinant
     >>> X = np.random.default_rng(0).random((400, 2))
     >>> K = KernelOperator(gm.Gaussian(0.1), X)
-    >>> found = log_determinant(K, 0.1, method="stochastic", random_state=0)
-    >>> bool(abs(found - log_determinant(K, 0.1)) < 4 * found.standard_error)
+    >>> logdet = log_determinant(K, 0.1, method="stochastic", random_state=0)
+    >>> bool(abs(logdet - log_determinant(K, 0.1)) < 4 * logdet.standard_error)
     True
     """
     n = rows_of_square(operator)
@@ -228,8 +228,8 @@ def effective_dimension(
     >>> from gramian.spectra import effective_dimension
     >>> X = np.random.default_rng(0).random((400, 2))
     >>> K = KernelOperator(gm.Gaussian(0.1), X)
-    >>> found = effective_dimension(K, 0.1, method="stochastic", random_state=0)
-    >>> bool(abs(found - effective_dimension(K, 0.1)) <= 4 * found.standard_error + 1e-3)
+    >>> dimension = effective_dimension(K, 0.1, method="stochastic", random_state=0)
+    >>> bool(abs(dimension - effective_dimension(K, 0.1)) <= 4 * dimension.standard_error + 1e-3)
     True
     """
     n, alpha = rows_of_square(operator), _scalar(alpha)

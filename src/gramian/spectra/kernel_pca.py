@@ -234,7 +234,7 @@ def _exact_model(
 ) -> tuple[Float64Array, KernelModel]:
     """Return eigenvalues and components of the exact K."""
     n = source.shape[0]
-    kernel = setup.kernel.of(source)
+    kernel = setup.kernel.resolve_for(source)
     run = settled_run(setup.run, source, kernel, None)
     plan = exact_plan(
         Workload.of(source, count or 1),
@@ -264,7 +264,7 @@ def _features_model(
 ) -> tuple[Float64Array, KernelModel]:
     """Return eigenvalues and components of an approximation, from sums over its features."""
     n = source.shape[0]
-    kernel, rng = setup.kernel.of(source), setup.run.rng
+    kernel, rng = setup.kernel.resolve_for(source), setup.run.rng
     plan = _features_plan(setup, source, kernel, count, rng)
     run = replace(setup.run, engine=Engine(plan.n_threads), random_state=rng)
     began = time.perf_counter()

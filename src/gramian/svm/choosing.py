@@ -64,8 +64,8 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters) -> KernelM
     if "C" in auto_names:
         rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)
-    found = learned_input(setup, rows, partial(newton_round, parameters))
-    rows, choice, learned = found.prepared(rows), None, dict[str, Any]()
+    input_ = learned_input(setup, rows, partial(newton_round, parameters))
+    rows, choice, learned = input_.prepared(rows), None, dict[str, Any]()
     if auto_names:
         rng = setup.run.rng
         choice = chosen_kernel(setup, rows, rng)
@@ -77,14 +77,14 @@ def fit_newton(rows: LabelledRows[Any], parameters: NewtonParameters) -> KernelM
     else:
         training, minimum, alpha = _minimised(parameters, rows, None)
     model = training.model(minimum)
-    if auto_names or found.rounds:
+    if auto_names or input_.rounds:
         spent = time.perf_counter() - began
-        model = replace(model, plan=model.plan.within(spent, "choice" if auto_names else "metric"))
+        model = replace(model, plan=model.plan.with_seconds(spent, "choice" if auto_names else "metric"))
     if "C" in auto_names:
         learned["C_"] = parameters.C
     if parameters.folds:
         learned["calibration_"] = _calibration(training, minimum.point, alpha)
-    return replace(model, input=found, choice=choice, learned={"n_iter_": minimum.iterations} | learned)
+    return replace(model, input=input_, choice=choice, learned={"n_iter_": minimum.iterations} | learned)
 
 
 def newton_round(
@@ -156,7 +156,7 @@ def _with_best_penalty(
             tried.add(alpha)
             total = mass = 0.0
             trial = f"C = {1.0 / alpha:.3g}" + (f", best loss {least:.3g}" if least < np.inf else "")
-            found: list[NewtonPoint | None] = []
+            solved: list[NewtonPoint | None] = []
             for out, held, near in zip(folds, held_out, points, strict=True):
                 with warnings.catch_warnings():
                     # A candidate that stops early is judged by its error like any other.
@@ -165,9 +165,9 @@ def _with_best_penalty(
                     point = training.minimise(kept, alpha, near, ROUGH, checked=False, trial=trial).point
                 loss = judged(held.numbers, training.values(point, held.source))
                 total, mass = total + float(held.all_weights @ loss), mass + float(held.all_weights.sum())
-                found.append(point)
+                solved.append(point)
             if total / mass <= (1.0 - PROGRESS) * least or points[0] is None:
-                least, best, points = total / mass, alpha, found
+                least, best, points = total / mass, alpha, solved
         if last or not np.isfinite(least):
             break
         at = line.index(best)
@@ -182,7 +182,7 @@ def _candidates(
     parameters: NewtonParameters, rows: LabelledRows[Any], choice: KernelChoice | None
 ) -> tuple[Float64Array, float]:
     """Return values of 1/C a decade apart, ascending, and the one of them that is tried first."""
-    level = mean_diagonal(parameters.setup.kernel.of(rows.source, rows.weights), rows)
+    level = mean_diagonal(parameters.setup.kernel.resolve_for(rows.source, rows.weights), rows)
     start = None if choice is None else choice.alpha
     penalties = penalty_grid(level, start)
     near = FIRST * level if start is None else start
@@ -211,11 +211,11 @@ def _calibration(training: NewtonTraining, start: NewtonPoint, alpha: float) -> 
 
     Where C is searched for only the ratios of weights matter.
     """
-    asked, rows = training.parameters, training.rows
+    parameters, rows = training.parameters, training.rows
     signs, whole = rows.targets, rows.all_weights
-    fold = fold_numbers(rows.counted, signs.codes, asked.folds, training.rng, rows.n)
+    fold = fold_numbers(rows.counted, signs.codes, parameters.folds, training.rng, rows.n)
     held_out = np.zeros(signs.shape)  # rows of weight 0 are in no fold, and count for nothing
-    for k in range(asked.folds):
+    for k in range(parameters.folds):
         out = fold == k
         if not out.any() or not (whole[~out] > 0).any():
             held_out[out] = start.offset
@@ -223,5 +223,5 @@ def _calibration(training: NewtonTraining, start: NewtonPoint, alpha: float) -> 
         left = training.minimise(np.where(out, 0.0, whole), alpha, start, checked=False)
         held_out[out] = training.values(left.point)[out]
     positive = signs[slice(0, rows.n)] > 0
-    counts = relative_weights(whole) if "C" in asked.setup.auto_names else whole
+    counts = relative_weights(whole) if "C" in parameters.setup.auto_names else whole
     return np.asarray([platt_sigmoid(v, p, counts) for v, p in zip(held_out.T, positive.T, strict=True)])

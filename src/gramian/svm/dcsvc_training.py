@@ -161,7 +161,7 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], asked: DCSVCParameters, progress
     codes = np.asarray(rows.targets.codes(slice(0, n)), np.intp)
     scaled = scaled_input(asked.kernel, asked.standardize, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    kernel, run = asked.kernel.of(source, rows.weights), asked.settled()
+    kernel, run = asked.kernel.resolve_for(source, rows.weights), asked.settled()
     values = source.rows(slice(0, n))
     finite_diagonal(kernel, values, run.dtype)
     if not kernel.definite:
@@ -236,7 +236,7 @@ def fit_dcsvc(rows: LabelledRows[ClassTargets], asked: DCSVCParameters, progress
         "violation_": violations,
         "kernel_entries_": gram.entries,
         "kernel_": Precomputed() if precomputed else kernel,
-        "predictor_": predictor.on(Precomputed()) if precomputed else predictor,
+        "predictor_": predictor.with_kernel(Precomputed()) if precomputed else predictor,
     }
 
 

@@ -148,7 +148,7 @@ def plan_bases(
     beside = bytes_beside(source.shape[0], n_outputs, anchored)
     if setup.automatic and beside < budget:
         with suppress(BudgetError):
-            less = setup.within(budget - beside)
+            less = setup.with_memory(budget - beside)
             plan, kernel, run = plan_sums(less, source, n_outputs, weights=weights)
             return replace(plan, memory_budget=budget), kernel, run
     return plan_sums(setup, source, n_outputs, weights=weights)

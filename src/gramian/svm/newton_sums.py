@@ -52,8 +52,8 @@ class FeatureTiles:
         if n and len(self._kept) == -(-n // self.chunk_rows):
             for start, stored in self._kept.items():
                 where = slice(start, min(n, start + self.chunk_rows))
-                with self.engine.results(partial(_with_unit, begin(where)), stored) as found:
-                    for unit, result in found:
+                with self.engine.results(partial(_with_unit, begin(where)), stored) as results:
+                    for unit, result in results:
                         yield where, unit, result
             return
         keeps = self.kept_bytes > 0
@@ -253,8 +253,8 @@ class LossPasses:
                     sums[output].add_rows(active, nodes, root)
                 progress(len(unit.rows))
         self.active.update({int(j): total.count for j, total in zip(outputs, sums)})
-        found = self.tiles.engine.map(_OutputSums.curvature, sums)
-        return Evaluation(losses, slope, slope_offset, found)
+        by_output = self.tiles.engine.map(_OutputSums.curvature, sums)
+        return Evaluation(losses, slope, slope_offset, by_output)
 
     def _terms(
         self,

@@ -132,17 +132,17 @@ class NewtonTraining:
         returned gap is computed in float64, whatever the type of the tiles. Phases are named by the ``trial``
         that they are part of.
         """
-        started, asked, dtype = time.perf_counter(), self.parameters, np.dtype(self.plan.dtype)
-        loss, scale, phases = asked.loss, asked.scale, asked.setup.run.phases
+        started, parameters, dtype = time.perf_counter(), self.parameters, np.dtype(self.plan.dtype)
+        loss, scale, phases = parameters.loss, parameters.scale, parameters.setup.run.phases
         roundings = GAP_ROUNDINGS if isinstance(loss, Proximal) else ROUNDINGS
         newton = Newton(
             factored_by(self.features.forest, self._core, alpha, self._engine),
             self._engine,
             alpha,
-            asked.setup.intercept,
+            parameters.setup.intercept,
             reach=4.0 * scale,
-            tol=max(asked.tol, tol, roundings * unit_roundoff(dtype)),
-            max_iterations=asked.max_iter,
+            tol=max(parameters.tol, tol, roundings * unit_roundoff(dtype)),
+            max_iterations=parameters.max_iter,
             floor=FLOOR * self.rows.mass * (scale if isinstance(loss, EpsilonInsensitive) else scale**2),
             least_rho=least_smoothing(dtype),
             core=self._core,
@@ -155,18 +155,18 @@ class NewtonTraining:
         warm = False
         if start is None:
             start, warm = self._near(passes, newton)
-        found = self._solve(passes, newton, start, warm=warm)
-        met = float(found.gap.max(initial=0.0)) <= newton.tol
+        minimum = self._solve(passes, newton, start, warm=warm)
+        met = float(minimum.gap.max(initial=0.0)) <= newton.tol
         allowed = newton.tol
         if checked and newton.coarse:
-            gap = float64_gap(passes, loss, newton, found.point, self._group, self._spare)
+            gap = float64_gap(passes, loss, newton, minimum.point, self._group, self._spare)
             if gap is not None:
-                found, allowed = replace(found, gap=gap), max(newton.tol, FLOAT32_GAP)
-        self.reached = met and float(found.gap.max(initial=0.0)) <= allowed
+                minimum, allowed = replace(minimum, gap=gap), max(newton.tol, FLOAT32_GAP)
+        self.reached = met and float(minimum.gap.max(initial=0.0)) <= allowed
         if not self.reached:
-            _warn(found, allowed, newton.tol, asked.max_iter)
+            _warn(minimum, allowed, newton.tol, parameters.max_iter)
         self.seconds["passes"] = time.perf_counter() - started
-        return found
+        return minimum
 
     def values(self, point: NewtonPoint, source: RowSource | None = None) -> Float64Array:
         """Return f(x) + b of the training rows, or of those of a source, shape (rows, outputs)."""
@@ -174,16 +174,16 @@ class NewtonTraining:
             return self._tiles.values(point)
         return FeatureTiles(self.features, source, self.plan.chunk_rows, self._engine).values(point)
 
-    def model(self, found: Minimum) -> KernelModel:
+    def model(self, minimum: Minimum) -> KernelModel:
         """Return the model of the last minimum, with its weights of kernel values and what the fit used."""
-        point, held = found.point, self.features.nbytes
+        point, held = minimum.point, self.features.nbytes
         used = {"bases": held, "passes": held + self._tiles.kept_bytes}
         status = Status.CONVERGED if self.reached else Status.LIMIT
         return KernelModel(
             fold(self.features, np.split(point.beta, self.features.offsets[1:])),
             self.kernel,
             point.offset,
-            Solution(point.beta, status, found.iterations, float(found.gap.max(initial=0.0))),
+            Solution(point.beta, status, minimum.iterations, float(minimum.gap.max(initial=0.0))),
             self.plan.used(used, dict(self.seconds)),
             self.features.rank,
         )
@@ -204,10 +204,10 @@ class NewtonTraining:
 
         if not warm or not isinstance(loss, Proximal):
             return minimise(outputs, start, 1.0)
-        found = minimise(outputs, start, WARM_SHARPNESS)
+        coarse = minimise(outputs, start, WARM_SHARPNESS)
         # Narrow parabolas may stall in rounding errors of the tiles; wide ones do not.
-        missed = outputs[found.gap > newton.tol]
-        return found.updated(missed, minimise(missed, found.point, 1.0)) if len(missed) else found
+        missed = outputs[coarse.gap > newton.tol]
+        return coarse.updated(missed, minimise(missed, coarse.point, 1.0)) if len(missed) else coarse
 
     def _near(self, passes: LossPasses, newton: Newton) -> tuple[NewtonPoint, bool]:
         """Return a starting point, and whether it is the minimum for half the rows.
@@ -309,12 +309,12 @@ def _targets_of(rows: LabelledRows[Any], numbers: IntArray) -> Float64Array:
     return out
 
 
-def _warn(found: Minimum, allowed: float, target: float, limit: int) -> None:
+def _warn(minimum: Minimum, allowed: float, target: float, limit: int) -> None:
     """Warn of a missed tolerance; a gap above ``allowed`` is put down to float32 tiles."""
-    worst = float(found.gap.max(initial=0.0))
+    worst = float(minimum.gap.max(initial=0.0))
     text = (
         f"the objective ended a predicted {worst:.2g} of its value above its minimum, the target is "
-        f"{target:.2g} (max_iter={limit}, {found.iterations} passes). Raise max_iter or tol, or lower C."
+        f"{target:.2g} (max_iter={limit}, {minimum.iterations} passes). Raise max_iter or tol, or lower C."
     )
     if allowed > target and not worst <= allowed:
         text = (

@@ -207,7 +207,7 @@ class TabularModel(TableServer, KernelEstimator):
             show = shown_bar(self.verbose, total=len(settings), unit="settings", desc="search")
             with show as bar, part_of_block(self._effort.entries(fit.rows.shape[0], self.time_limit), 1):
                 result = search_settings(
-                    rows.at,
+                    rows.problem_of,
                     settings,
                     sorted(sizes),
                     engine=Engine(self.n_jobs),

@@ -275,7 +275,7 @@ class TableColumns:
         self, matrix: Array, order: Sequence[int], rows: slice | IntArray, out: Array
     ) -> set[int]:
         """Write columns that take one number each, all at once; return the places of the written columns."""
-        plain = self._plain
+        plain = self._numeric_places
         if not plain or len(matrix) == 0:
             return set()
         if matrix.shape[1] == len(plain) == out.shape[1] and matrix.dtype.kind != "f":
@@ -292,7 +292,7 @@ class TableColumns:
         return set(plain)
 
     @cached_property
-    def _plain(self) -> tuple[int, ...]:
+    def _numeric_places(self) -> tuple[int, ...]:
         """Places of numeric columns that become one column each."""
         return tuple(c.place for c in self.columns if c.kind == NUMERIC and c.width == 1 and c.varies)
 

@@ -22,11 +22,10 @@ class TableEffort:
     search_rows : rows that each round of the search fits; rounds, round_rows : most rounds that refine the
     metric on more rows, and how many rows these fit in a regression and in a classification; mean : whether
     the mean with a kernel of the other norm is tried; exact : whether models of more rows than one
-    factorisation takes are exact; logistic : whether logistic models are fitted beside exact models of
-    classes; scalings : whether these are compared; compare : whether kernels and metrics are. If not, one
-    Laplacian kernel is taken. folds : whether every row of a small table is held out once, and sizes of trees
-    are compared. If not, one hold-out judges boosting and kernel models. n_predictions : rows that
-    importances predict.
+    factorisation takes are exact; logistic : whether exact models of classes get logistic ones; scalings :
+    whether scalings are compared; compare : whether kernels and metrics are, else one Laplacian kernel is
+    taken; folds : whether every row of a small table is held out once and sizes of trees are compared, else
+    one hold-out scores boosting and kernel models; n_predictions : rows that importances predict.
     """
 
     search_rows: tuple[int, ...]

@@ -103,8 +103,8 @@ class FitRows:
     rows : encoded; own : their targets in their own units (n, outputs), or classes by number (n,); targets :
     what the models learn; own_weights, weights : (n,) or None, without and with those of classes; numbers :
     places in the table that was given, None for all; n_given : how many rows of it count; holdout : which of
-    the rows judge; deadline : when to end, by ``time.perf_counter``; sample : numbers of the rows
-    that the search compares settings on, held-out ones first, and ``n_held_out`` of them.
+    the rows are held out; deadline : when to end, by ``time.perf_counter``; sample : numbers of the rows that
+    the search compares settings on, held-out ones first, and ``n_held_out`` of them.
     """
 
     rows: EncodedRows

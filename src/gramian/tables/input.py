@@ -79,7 +79,7 @@ def rows_in_time(
 ) -> IntArray | None:
     """Return the numbers of as many random rows as there is time to read; None for all rows.
 
-    deadline : when the fit ends, on the clock of ``time.perf_counter``.
+    deadline : when the fit ends, by ``time.perf_counter``.
     read : learns and encodes the columns of a table; timed on some of the rows.
     classes : (n,), the class of each row; one row of each is kept.
     """

@@ -34,7 +34,7 @@ class Spread:
     metric: Metric
     units: Float64Array
 
-    def of(self, rows: Array, values: Float64Array, engine: Engine) -> Float64Array:
+    def predict(self, rows: Array, values: Float64Array, engine: Engine) -> Float64Array:
         """Return s (n, outputs) for encoded, scaled rows (n, d) and predictions (n, outputs)."""
         points = features(self.metric, rows, values) * self.units
         return np.asarray(np.exp(self.predictor.chunk(points, engine) + self.offset))
@@ -115,7 +115,7 @@ def learned_spread(
     assert whole.coefficients is not None
     predictor = ExactPredictor(kernel, points[some], whole.coefficients[:, 0], np.dtype(np.float32))
     spread = Spread(predictor, whole.offsets[0] + np.log(mean), metric, units)
-    unit = spread.of(rows, values, engine)
+    unit = spread.predict(rows, values, engine)
     unit[some] = mean * np.exp(logs)
     return spread, residuals / unit
 

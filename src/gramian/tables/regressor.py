@@ -222,7 +222,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             fit = self._given(X, y, sample_weight, groups, time, targets_of)
             own, weights, n = fit.own, fit.weights, len(fit.own)
             self._flat = fit.targets.flat
-            maps, score = self._maps(own, weights), HeldOutScore.of(self.scoring, weights)
+            maps, score = self._target_transforms(own, weights), HeldOutScore.of(self.scoring, weights)
             # Rounded, so that the last bits, which change with the unit of the target, decide nothing.
             forward = {how: np.round(one.forward(own), DIGITS) for how, one in maps.items()}
             sample, n_held = self._sample(n, weights, fit.rng, fit.holdout)
@@ -266,7 +266,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             self.oof_predictions_ = self._back(values)
             return self
 
-    def _maps(self, own: Float64Array, weights: Array | None) -> dict[str, TargetTransform]:
+    def _target_transforms(self, own: Float64Array, weights: Array | None) -> dict[str, TargetTransform]:
         """Return the target transformations to compare."""
         if self.target == LOG and own.min() <= 0:
             raise InputError(
@@ -342,7 +342,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             return z, np.ones_like(z)
         source, unit, engine = encoded_rows(self, X), np.empty_like(z), Engine(self.n_jobs)
         for where in row_slices(len(z), PREDICT_ROWS):
-            unit[where] = self.spread_.of(np.asarray(source.rows(where)), z[where], engine)
+            unit[where] = self.spread_.predict(np.asarray(source.rows(where)), z[where], engine)
         return z, unit
 
     def compress(

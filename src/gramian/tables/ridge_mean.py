@@ -84,7 +84,7 @@ class RidgeMean(BaseEstimator):
         check_is_fitted(self, "members_")
         boosted = None
         if hasattr(self, "boosted_"):
-            boosted = self.boosted_.of(X, engine=Engine(self.members_[0].n_jobs))
+            boosted = self.boosted_.predict(X, engine=Engine(self.members_[0].n_jobs))
             if hasattr(self, "classes_") and self.calibration_.boosting_alone:
                 return self.calibration_.boosting * boosted
             if not hasattr(self, "classes_") and self.share_ == 1.0:

@@ -198,8 +198,8 @@ class MappedTarget:
             spread = np.full_like(spread, spread.mean())
         share = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0) / max(len(spread), 1)
 
-        def of(residuals: Float64Array) -> float:
+        def error(residuals: Float64Array) -> float:
             errors = residuals if transform is None else own - back(residuals) / unit
             return float(np.average(errors**2, axis=0, weights=w) @ share)
 
-        return of
+        return error

@@ -285,7 +285,7 @@ class Descent:
         """Improve each setting on these rows; return whether the time sufficed."""
         most = max(fit_bytes(each.n_fit, len(each.rows) - each.n_fit) for each in self.problems.values())
         threads = min(self.engine.n_threads, self.memory_bytes // max(1, most))
-        side_by_side = Engine(max(1, threads))
+        engine = Engine(max(1, threads))
 
         def candidates(trials: TaskTrials) -> Iterator[list[Task]]:
             yield self._tasks([(each, grid) for each in self.settings for grid in self._starts(each)])
@@ -298,7 +298,7 @@ class Descent:
             yield self._tasks(_neighbours(moving))
             self._take(trials)
             moving = [each for each in moving if self._forms_of(each)]
-            learned = zip(moving, side_by_side.map(self._metrics, moving))
+            learned = zip(moving, engine.map(self._metrics, moving))
             factors = (1.0, *NEAR_BANDWIDTHS) if self.fresh else (1.0,)
             yield self._tasks(
                 (
@@ -312,13 +312,11 @@ class Descent:
             gained = self._take(trials)
             yield self._tasks(_neighbours([each for each in moving if each.setting in gained]))
 
-        trials = search(
-            self.problems, candidates, self._judge, Limits(deadline=self.deadline), engine=side_by_side
-        )
+        trials = search(self.problems, candidates, self._score, Limits(deadline=self.deadline), engine=engine)
         self._take(trials)
         return not (trials.out_of_time or self.cut)
 
-    def _judge(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, BetterFit]:
+    def _score(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, BetterFit]:
         progress, grids = task
         space = self._spaces.pop() if self._spaces else Workspace()  # at most one for each thread
         try:

@@ -149,15 +149,12 @@ class SmallProblem:
     switched: tuple[tuple[int, ...], ...]
     levels: tuple[Float64Array, Float64Array]
 
-    def fit(
-        self, grids: Sequence[PenaltyGrid], space: Workspace, deadline: float = math.inf
-    ) -> list[ExactFit]:
+    def fit(self, grids: list[PenaltyGrid], space: Workspace, deadline: float = math.inf) -> list[ExactFit]:
         """Fit points that share a metric and a norm, with several penalties each, in the given order.
 
-        No other thread may use ``space`` meanwhile. After ``deadline``, by ``time.perf_counter``,
-        no further penalty is started, so that there may be fewer results than penalties. The error is
-        infinite if K + alpha·I has no factor. Time O(m² d) for all together and n_fit³/3 for each penalty,
-        memory :func:`fit_bytes`.
+        No other thread may use ``space`` meanwhile. After ``deadline``, by ``time.perf_counter``, no further
+        penalty is started, so that there may be fewer results than penalties. The error is infinite if
+        K + alpha·I has no factor. Time O(m² d) in all and n_fit³/3 a penalty, memory :func:`fit_bytes`.
         """
         mapped = np.asarray(grids[0][0].metric.apply(self.rows), np.float64)
         fitted, apart = mapped[: self.n_fit], list[FloatArray]()

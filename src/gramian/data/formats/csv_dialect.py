@@ -100,7 +100,7 @@ class Dialect:
         codes = np.frombuffer(text, np.uint8)
         opened, closed = self._quoted_cells(text, codes)
         after = codes[np.minimum(closed + 1, len(codes) - 1)]
-        doubtful = ~among(f'{self.sep}"\r\n')[after] | (closed == len(codes))
+        doubtful = ~byte_mask(f'{self.sep}"\r\n')[after] | (closed == len(codes))
         opened, closed = opened[doubtful], closed[doubtful]
         if not len(opened):
             return
@@ -128,7 +128,7 @@ class Dialect:
         if not len(quotes):
             return quotes, quotes
         # A quote may open a cell at its start.
-        starts = among(f"{self.sep}\r\n")
+        starts = byte_mask(f"{self.sep}\r\n")
         opened, closed = quotes[::2], quotes[1::2]
         may_open = starts[codes[opened - 1]]
         may_open[0] |= opened[0] == 0
@@ -191,7 +191,7 @@ def _cell_around(text: bytes, place: int, sep: str) -> bytes:
     return text[start:stop]
 
 
-def among(characters: str) -> Array:
+def byte_mask(characters: str) -> Array:
     """Return for each byte whether it is one of these characters."""
     mask = np.zeros(256, bool)
     mask[[*map(ord, characters)]] = True

@@ -11,7 +11,7 @@ import numpy as np
 
 from gramian.data.arrow import TEXT, pyarrow_package, without_texts
 from gramian.data.cells import is_code
-from gramian.data.formats.csv_dialect import Dialect, among
+from gramian.data.formats.csv_dialect import Dialect, byte_mask
 from gramian.data.storage import UnreadableRow
 
 if TYPE_CHECKING:
@@ -108,16 +108,16 @@ class CSVParser:
         """Return whether a 0 at the start of a cell, or after a sign or a space, is followed by a digit."""
         codes = np.frombuffer(text, np.uint8)
         zeros = np.flatnonzero(codes[:-1] == ord("0"))
-        zeros = zeros[among(f'{self.dialect.sep}\r\n"+- ')[codes[zeros - 1]] | (zeros == 0)]
-        return bool(among("0123456789")[codes[zeros + 1]].any())
+        zeros = zeros[byte_mask(f'{self.dialect.sep}\r\n"+- ')[codes[zeros - 1]] | (zeros == 0)]
+        return bool(byte_mask("0123456789")[codes[zeros + 1]].any())
 
     def _ragged(self, row: InvalidRow) -> UnreadableRow:
         sep = self.dialect.sep
-        told = "" if sep == "," else f" (separated by {sep!r}; if that is wrong, pass sep=)"
+        how = "" if sep == "," else f" (separated by {sep!r}; if that is wrong, pass sep=)"
         return UnreadableRow(
             (row.number or 1) - 1,
             f"it has {row.actual_columns} columns, but the first line names {row.expected_columns}: "
-            f"{row.text[:60]!r}{told}. Correct or remove the line.",
+            f"{row.text[:60]!r}{how}. Correct or remove the line.",
         )
 
 

@@ -17,8 +17,8 @@ class Records:
 
     The columns are all keys, in the order in which they first occur. A row that lacks a key has None there.
 
-    >>> found = Records([{"a": 1, "b": "x"}, {"b": "y"}])
-    >>> found.names, found.cells.tolist()
+    >>> records = Records([{"a": 1, "b": "x"}, {"b": "y"}])
+    >>> records.names, records.cells.tolist()
     (('a', 'b'), [[1, 'x'], [None, 'y']])
     """
 

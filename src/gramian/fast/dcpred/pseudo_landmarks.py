@@ -131,7 +131,7 @@ class MonomialColumns(Columns):
         """Whether every monomial has degree 2."""
         return len(self._steps) <= 1
 
-    def into(self, X: Rows, out: FloatArray) -> None:
+    def write(self, X: Rows, out: FloatArray) -> None:
         m = self._base.n_columns
         for rows in row_slices(X.shape[0], tile_rows(self.n_columns, self.dtype.itemsize)):
             tile = out[rows]
@@ -177,7 +177,7 @@ class TriangleColumns(Columns):
         self.between = np.ascontiguousarray(_rooted(self._kernel, between).T, dtype)
         super().__init__(landmarks.shape[0] + points.shape[0], dtype)
 
-    def into(self, X: Rows, out: FloatArray) -> None:
+    def write(self, X: Rows, out: FloatArray) -> None:
         m = self._distances.n_columns
         for rows in row_slices(X.shape[0], tile_rows(self.n_columns, self.dtype.itemsize)):
             tile = out[rows]

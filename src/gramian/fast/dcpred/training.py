@@ -135,7 +135,7 @@ def fit_dcpred(
     """
     scaled = scaled_input(parameters.kernel, parameters.standardize, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    kernel = parameters.kernel.of(source, rows.weights)
+    kernel = parameters.kernel.resolve_for(source, rows.weights)
     check_pseudo(parameters.pseudo, kernel)
     asked = for_rows(parameters, source, len(rows.counted), wide=wide)
     tree = train_dcpred(source, rows, targets, kernel, asked)

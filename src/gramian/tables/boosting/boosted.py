@@ -33,7 +33,7 @@ class LevelPairs:
     second: int
     values: Float64Array
 
-    def of(self, codes: IntArray) -> Float64Array:
+    def look_up(self, codes: IntArray) -> Float64Array:
         """Return the numbers of rows by their levels (n, groups)."""
         return self.values[codes[:, self.first], codes[:, self.second]]
 
@@ -54,7 +54,9 @@ class Boosted:
     classes: tuple[int, ...] = ()
     pairs: tuple[LevelPairs, ...] = ()
 
-    def of(self, X: Any, numbers: IntArray | None = None, *, engine: Engine | None = None) -> Float64Array:
+    def predict(
+        self, X: Any, numbers: IntArray | None = None, *, engine: Engine | None = None
+    ) -> Float64Array:
         """Return the values of rows, (n, outputs), of classes log odds; ``numbers`` are rows of a source.
 
         ``engine`` are threads that read rows in memory; by default there is one.
@@ -73,7 +75,7 @@ class Boosted:
             rows = np.asarray(X.take(numbers[part]))
         else:
             rows = np.asarray(X.rows(part) if hasattr(X, "rows") else X[part])
-        values = self.trees.of(join_groups(rows, self.groups, self.means, self.pairs))
+        values = self.trees.predict(join_groups(rows, self.groups, self.means, self.pairs))
         return log_odds(values, self.classes, self.n_classes) if self.n_classes else values
 
 
@@ -98,7 +100,7 @@ def join_groups(
     categories = [codes[:, j] for j, group in enumerate(groups) if len(group) > BOTH]
     numbers = np.delete(np.asarray(rows, np.float64), grouped, axis=1)
     values = [np.append(0.0, means[a:b])[own] for a, b, own in zip(ends, ends[1:], codes.T, strict=False)]
-    return np.column_stack([*categories, numbers, *values, *(pair.of(codes) for pair in pairs)])
+    return np.column_stack([*categories, numbers, *values, *(pair.look_up(codes) for pair in pairs)])
 
 
 def group_codes(rows: Array, groups: tuple[tuple[int, ...], ...]) -> IntArray:

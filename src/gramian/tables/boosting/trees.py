@@ -139,7 +139,7 @@ class Trees:
         no = np.zeros(0, np.intp)
         return cls(no, np.zeros(0), no, np.zeros((0, CODES // 32), np.uint32), no, no, np.zeros(1))
 
-    def of(self, rows: Array) -> Float64Array:
+    def predict(self, rows: Array) -> Float64Array:
         """Return f of rows (n, columns), shape (n, outputs). The trees' values are added in their order."""
         out = np.tile(self.starts, (len(rows), 1))
         if at_hand(len(rows) * len(self.lengths) * STEPS):

@@ -95,13 +95,13 @@ def permutation_importances(
     the loss after the values of column j moved to other rows; a category, a date and a missing value move as
     a whole. Standard errors are the jackknife's over twenty parts of the rows, in the same unit.
 
-    At most 2,000 of the rows are used, if there are many columns at first fewer, and then all of them for the
-    columns whose importances are least certain. Beyond 100 columns only those of the
-    largest ``metric_shares`` are permuted one by one; the others are permuted together, and share what that
-    gives by ``metric_shares``. ``n_predictions`` is about how many changed rows are predicted; ``limit``
-    the time limit of the fit and ``deadline`` its end, by ``time.perf_counter``: as many rows are
-    permuted as there is time for, at least a twentieth of the limit, and if that is too few, the shares are
-    ``metric_shares``. Source: Breiman 2001; Fisher, Rudin and Dominici 2019.
+    At most 2,000 rows are used. With many columns, fewer rows come first, and all rows only for the columns
+    whose importances are least certain. Beyond 100 columns only those of the largest ``metric_shares`` are
+    permuted one by one; the others are permuted together and share the rise by ``metric_shares``.
+    ``n_predictions`` is about how many changed rows are predicted; ``limit`` the time limit of the fit and
+    ``deadline`` its end, by ``time.perf_counter``: as many rows are permuted as time allows, at least a
+    twentieth of the limit. If that is too few, the shares are ``metric_shares``.
+    Source: Breiman 2001; Fisher, Rudin and Dominici 2019.
     """
     places = column_places(columns)
     used = [j for j in np.argsort(-metric_shares, kind="stable").tolist() if len(places[j])]

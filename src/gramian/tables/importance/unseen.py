@@ -27,7 +27,7 @@ class Change(NamedTuple):
     places: IntArray
     order: IntArray
 
-    def of(self, rows: Array) -> Array:
+    def apply(self, rows: Array) -> Array:
         """Return changed rows, a new array."""
         out = np.array(rows)
         out[:, self.places] = rows[self.order][:, self.places]
@@ -56,9 +56,7 @@ class ExactUnseen:
     offsets: Float64Array
     engine: Engine
 
-    def with_outputs(
-        self, points: IntArray, coefficients: Float64Array, offsets: Float64Array
-    ) -> ExactUnseen:
+    def add_outputs(self, points: IntArray, coefficients: Float64Array, offsets: Float64Array) -> ExactUnseen:
         """Return models whose further outputs have these coefficients (points, folds, outputs).
 
         ``points`` are those of these models and perhaps others, ascending.
@@ -121,7 +119,7 @@ class FoldsUnseen:
         """Return the values of rows as they are and after each change, (1 + changes, m, outputs)."""
         fold, parts = fold_of(self.folds, numbers), list[Float64Array]()
         for part in row_slices(1 + len(changes), max(1, ROW_NUMBERS // rows.size)):
-            wanted = [rows if j == 0 else changes[j - 1].of(rows) for j in range(part.start, part.stop)]
+            wanted = [rows if j == 0 else changes[j - 1].apply(rows) for j in range(part.start, part.stop)]
             some, folds = np.concatenate(wanted), np.tile(fold, len(wanted))
             places = [np.flatnonzero(folds == j) for j in range(len(self.models))]
             values = [model(some[own]) for model, own in zip(self.models, places, strict=True)]

@@ -106,16 +106,14 @@ def with_boosting(
 
     threads = min(resources.engine.n_threads, max(1, len(counted) // THREAD_ROWS))
     with threadpool_limits(threads, user_api="openmp"):
-        rest = np.setdiff1d(counted, folds[0])
+        rest, n_fits = np.setdiff1d(counted, folds[0]), len(folds) + 1
         setting, rounds = SETTINGS[0], max(STEP, MOST_TREES // max(1, task.n_classes))
         rounds = min(MOST if every and len(folds) == 1 else MOST // 2, rounds)
         rate = RATE * min(2.0, max(1.0, FEW / rounds))
-        least = (
-            (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if deadline < np.inf else 0.0
-        )
+        least = n_fits * learner(counted, setting, rate).step_seconds() if deadline < np.inf else 0.0
         if least > TIME_SHARE * (deadline - began):
             return None
-        tries = (len(folds) + 3 + len(SETTINGS)) * least / (len(folds) + 1)
+        tries = (n_fits + 2 + len(SETTINGS)) * least / n_fits
         if every and tries <= TIME_SHARE * (deadline - began):
             weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
             most_tried = max(1, int(rounds * rate / TRIED_RATE))
@@ -133,7 +131,7 @@ def with_boosting(
         grows = time.perf_counter()
 
         def late(done: int, rounds: int) -> bool:
-            expected = (time.perf_counter() - grows) / done * (len(folds) + 1) * rounds
+            expected = (time.perf_counter() - grows) / done * n_fits * rounds
             return grows + expected > began + TIME_SHARE * (deadline - began)
 
         curve = _grow_rounds(learners, folds, rounds, late)
@@ -143,13 +141,13 @@ def with_boosting(
         values: Float64Array | None = None
         models = [each.boosted(best) for each in learners]
         for model, fold in zip(models, folds, strict=True):
-            some = model.of(rows.source, fold)
+            some = model.predict(rows.source, fold)
             values = np.full((rows.n, some.shape[1]), np.nan) if values is None else values
             values[fold] = some
         assert values is not None
         whole = learner(counted, setting, rate)
         whole.grow(best)
-    unseen = FoldsUnseen(tuple(folds), tuple(each.of for each in models))
+    unseen = FoldsUnseen(tuple(folds), tuple(each.predict for each in models))
     return whole.boosted(best), values, unseen
 
 
@@ -202,7 +200,7 @@ def _loss(learner: _Learner, fold: IntArray, most: int) -> Float64Array:
     losses = _grow_rounds([learner], [fold], most, lambda done, rounds: False)
     assert losses is not None
     best = int(losses.argmin()) + 1
-    return learner.row_losses(learner.boosted(best).of(learner.task.rows.source, fold), fold)
+    return learner.row_losses(learner.boosted(best).predict(learner.task.rows.source, fold), fold)
 
 
 def _choose_setting(

@@ -173,7 +173,7 @@ def last_fit(
     loss : error of the decision values of held-out rows.
     boost, learn : whether to try boosting, and to refine the metric in further rounds.
     switched : groups of columns whose values are switched in place of a derivative.
-    deadline : when it should end, on the clock of ``time.perf_counter``.
+    deadline : when it should end, by ``time.perf_counter``.
 
     The rounds fit small models (a root of 300, blocks of rank 100) to at most 10,000 rows, 20,000 in a
     classification. The sums over the first part of the rows serve every penalty, and the sums over the
@@ -192,7 +192,7 @@ def last_fit(
     if timing.limited:
         time_small_fit(given, split.train, timing)
     looks = tuple[tuple[float, float, bool], ...]()
-    if learn and len(held) and not timing.over:
+    if learn and len(held) and not timing.is_over:
         given.phases("metric and bandwidth")
         factories, small = learn_points(factories, split, loss, switched, rng, timing)
         if boosting is not None and len(small) == len(factories):
@@ -203,7 +203,7 @@ def last_fit(
             helping = [each for each, (*_, helps) in zip(factories, looks, strict=True) if helps]
             approximate = replace(given.effort, exact=False, logistic=False)
             factories = helping or [replace(factories[0], effort=approximate)]
-    if not len(held) or timing.over or not all_in_time(factories, split.train, timing):
+    if not len(held) or timing.is_over or not all_in_time(factories, split.train, timing):
         factories = factories[:1]
     fit = _average(train_members(factories, split, loss, timing), held, loss)
     fit = replace(fit, source=given.rows.source, looks=looks, boosting=boosting)
@@ -247,7 +247,7 @@ def train_members(
         alone = members[0].model.plan.method == "exact"
         for factory in factories[1:]:
             members.append(stream_model(factory, split, loss, timing) if alone else member(factory))
-    return [replace(each, setup=each.setup.within(whole.memory_bytes)) for each in members]
+    return [replace(each, setup=each.setup.with_memory(whole.memory_bytes)) for each in members]
 
 
 def _as_large(half: ModelFactory, factory: ModelFactory) -> bool:

@@ -118,8 +118,7 @@ def stream_model(factory: ModelFactory, split: Split, loss: HeldLoss, timing: Ti
     plan = replace(stream.solved.plan, n_rows=used + len(held))
     short = "the smallest model was fitted" if smallest else ""
     if used < len(rest):
-        n = len(rest) + len(held)
-        rows = f"{used + len(held):,} of {n:,} rows"
+        rows = f"{used + len(held):,} of {len(rest) + len(held):,} rows"
         short = f"{short or 'the model was fitted'} to {rows}"
         plan = replace(plan, reason=f"{rows}, drawn at random, to suit time_limit")
     model = replace(stream.solved, plan=plan)
@@ -131,8 +130,7 @@ def _sum_first_part(
 ) -> tuple[RidgeStream, int, bool]:
     """Return a stream of the largest possible sizes, with the sums of the first part of the rows.
 
-    Memory and time limit the sizes. Also return how many rows that part has, and whether the sizes are the
-    smallest.
+    Memory and time limit the sizes. Also return that part's rows, and whether the sizes are the smallest.
     """
     if timing.limited:
         quick, approximation, rows = sizes_in_time(factory, rest, timing)
@@ -150,15 +148,15 @@ def _sum_first_part(
     raise factory.too_small()
 
 
-def fit_exact(factory: ModelFactory, split: Split, loss: HeldLoss, timing: TimeEstimate) -> Member | None:
+def fit_exact(first: ModelFactory, split: Split, loss: HeldLoss, timing: TimeEstimate) -> Member | None:
     """Return the exact model of all rows, with a penalty chosen by exact models of a part of them.
 
     None if memory or time is too short for it.
     """
-    whole = factory.exact_factory()
-    if whole is None:
+    factory = first.exact_factory()
+    if factory is None:
         return None
-    factory, held, rest = whole, split.held_out, split.train
+    held, rest = split.held_out, split.train
     rows, every, direct = factory.rows, np.arange(factory.rows.n), factory.direct
     last = 0.0  # seconds that the last fit is expected to take
     if timing.limited:
@@ -194,10 +192,8 @@ def fit_exact(factory: ModelFactory, split: Split, loss: HeldLoss, timing: TimeE
             return (loss(answers, held) if np.isfinite(answers).all() else np.inf), answers
 
         def more() -> bool:
-            if not timing.limited:
-                return True
             reserve = last if direct else longest * LONGER * (len(every) / len(rest)) ** 2
-            return timing.left > LONGER * (longest + reserve)
+            return not timing.limited or timing.left > LONGER * (longest + reserve)
 
         alpha, values = best_penalty(judge, held, alpha, factory.enough, more)
         if isinstance(trials, IterativeTrials) and trials.cut and timing.limited:

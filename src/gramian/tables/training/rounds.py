@@ -227,7 +227,7 @@ class _Fitted:
     def outer_product(self) -> Float64Array:
         """Return the average gradient outer product; zeros, which end the rounds, if no more are needed."""
         learner = self.learner
-        if learner.timing.over or self.error <= learner.factory.enough:
+        if learner.timing.is_over or self.error <= learner.factory.enough:
             d = learner.gradient_rows.shape[1]
             return np.zeros((d, d) if learner.form == "full" else d)
         model = self.model

@@ -112,7 +112,7 @@ class SearchRows:
         sampled = None if weights is None else np.asarray(weights[sample], np.float64)
         return cls(forms, scalings, scaled, whole, targets, sampled, n_held, fit.switched)
 
-    def at(self, setting: Setting, n_fit: int) -> SmallProblem:
+    def problem_of(self, setting: Setting, n_fit: int) -> SmallProblem:
         """Return the exact problem of a setting; held-out rows are first in the sample but last in it."""
         rows = self.scaled[setting.scaling, n_fit if setting.levels else 0]
         target, weights = self.targets[setting.target], self.weights
@@ -132,5 +132,5 @@ class SearchRows:
         """Return E (∂f/∂x_j)² var x_j of the best fit f for each encoded column; ones if there is none."""
         if search.best is None:
             return np.ones(self.scaled[search.setting.scaling, 0].shape[1])
-        problem = self.at(search.setting, search.n_rows)
+        problem = self.problem_of(search.setting, search.n_rows)
         return problem.outer_product(search.best, "diagonal", deadline) * problem.rows.var(axis=0)

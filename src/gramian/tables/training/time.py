@@ -31,7 +31,7 @@ FEWER = 0.8
 class TimeEstimate:
     """The remaining time, and estimates of fit times from the fits made so far.
 
-    deadline : when to end, on the clock of ``time.perf_counter``; infinite without a limit.
+    deadline : when to end, by ``time.perf_counter``; infinite without a limit.
     """
 
     deadline: float
@@ -48,12 +48,12 @@ class TimeEstimate:
         return max(0.0, self.deadline - time.perf_counter())
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the time is over."""
         return time.perf_counter() > self.deadline
 
     def part(self, share: float) -> TimeEstimate:
-        """Return the same pace with a share of the remaining time."""
+        """Return the same estimate with a share of the remaining time."""
         deadline = time.perf_counter() + share * self.left if self.limited else math.inf
         return TimeEstimate(deadline, self._made)
 
