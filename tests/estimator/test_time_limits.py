@@ -18,6 +18,7 @@ from gramian.engine import Engine, Run
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import NumberTargets
 from gramian.exact import predictor
+from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
@@ -164,6 +165,33 @@ def test_blas_has_one_thread_under_a_limit(monkeypatch: pytest.MonkeyPatch) -> N
         after = [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
     assert set(seen) == {1}
     assert set(after) == {2}
+
+
+@pytest.mark.slow
+def test_solves_of_penalties_end_at_the_time(clock: Clock) -> None:
+    X, y = rows_and_target(3_000)
+
+    def trials(until: float) -> IterativeTrials:
+        return IterativeTrials(
+            gm.Laplacian(0.3),
+            X[:2_500],
+            X[2_500:],
+            y[:2_500, None],
+            None,
+            Engine(1),
+            np.float64,
+            2**30,
+            np.random.default_rng(0),
+            tol=1e-10,
+            until=until,
+        )
+
+    cut, whole = trials(clock.now), trials(np.inf)
+    found, truth = cut.values(1e-3), whole.values(1e-3)
+    assert cut.cut
+    assert not whole.cut
+    assert np.isfinite(found).all()
+    assert np.linalg.norm(found - truth) > 1e-8 * np.linalg.norm(truth)
 
 
 def test_a_judgement_ends_at_the_time_with_what_it_has(clock: Clock) -> None:
