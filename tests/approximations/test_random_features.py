@@ -48,6 +48,13 @@ def test_sparse_rows_give_what_dense_rows_give(case):
     np.testing.assert_array_equal(clone(case.estimator).fit(X).transform(X), fitted.transform(X))
 
 
+def test_pairs_of_waves_have_exactly_the_kernel_s_diagonal(rows):
+    X, _ = rows
+    for kind in (RandomFourier, Fastfood):
+        F = kind(gamma=3.0, rank=20, form="pairs", tile_dtype="float64", random_state=0).fit(X).transform(X)
+        np.testing.assert_allclose((F**2).sum(axis=1), 1.0, rtol=1e-12)
+
+
 class Counted(ArraySource):
     reads = 0
     taken = 0

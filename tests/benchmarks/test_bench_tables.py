@@ -212,23 +212,6 @@ def test_the_page_has_errors_failures_and_what_was_left_out(tmp_path):
         list(write_report(failed, tmp_path))
 
 
-def test_another_page_shows_the_ranks():
-    page = filled("before\n<!-- measured: tables -->\nold\n<!-- end -->\nafter <!-- end -->", LINES)
-    assert page.startswith("before\n<!-- measured: tables -->\n\ngramian loses by most on numbers (LightGBM)")
-    assert "[where another is better](docs/tables-benchmark.md#where-another-is-better)" in page
-    assert "in the geometric mean of the sets: gramian 0.971, 3.1 and 1; " in page
-    assert "different processors" not in page
-    assert "old" not in page
-    assert "log-loss of more; defaults on both sides, 2 splits, 2 threads. Its error" in page
-    origin = "on 4 sets: [every set, method and condition](docs/tables-benchmark.md)."
-    assert page.endswith(f"{origin}\n\n<!-- end -->\nafter <!-- end -->")
-    assert filled(page, LINES) == page
-    assert "(tables-benchmark.md#where" in filled(page, LINES, docs="")
-    faster = LINES[0]["machine"] | {"processor": "another"}
-    ours = [line | {"machine": faster} if line["method"] == OURS else line for line in LINES]
-    assert "The two ran on different processors" in filled(page, ours)
-
-
 @pytest.mark.slow
 def test_the_pages_are_those_of_the_stored_lines():
     lines = results.read(BENCHMARKS / "results" / "tables.jsonl", table_run.TABLE_KEY)

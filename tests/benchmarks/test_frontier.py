@@ -11,19 +11,7 @@ import numpy as np
 import pytest
 from serving import boosting, dense, peers
 from serving.clock import Served, batch_nanoseconds, single_nanoseconds
-from serving.page import (
-    ABSENT,
-    EVERY_MODEL,
-    MARKED,
-    PAGE,
-    PICTURES,
-    beaten,
-    draw,
-    filled,
-    gain,
-    measured,
-    write_report,
-)
+from serving.page import EVERY_MODEL, MARKED, PAGE, PICTURES, beaten, filled, gain, measured
 from serving.problems import SETS, _encoded, load
 from serving.run import METHODS, NAMES, read
 
@@ -97,40 +85,12 @@ def test_every_method_of_a_line_has_one_maker():
 
 
 @pytest.mark.slow
-def test_the_page_is_filled_from_lines(stored, tmp_path):
-    pytest.importorskip("matplotlib")
-    lines = read(stored)
-    for page in (PAGE, EVERY_MODEL):
-        (tmp_path / page).write_text((DOCS / page).read_text(encoding="utf-8"), encoding="utf-8")
-    written = list(write_report(lines, tmp_path))
-    assert [path.name for path in written] == [
-        *(f"make-any-model-fast-{which}.png" for which in PICTURES),
-        PAGE,
-        EVERY_MODEL,
-    ]
-    assert "figures/make-any-model-fast-batch.png" in (tmp_path / PAGE).read_text(encoding="utf-8")
-    text = (tmp_path / EVERY_MODEL).read_text(encoding="utf-8")
-    assert ABSENT not in text
-    for line in lines:
-        assert f"| {line['method']} | {line['size']} | {line['error']:.4f} |" in text
-    assert filled(text, lines) == text
-
-
-@pytest.mark.slow
 def test_a_failure_is_named_and_not_drawn(stored):
     failure = {"set": "diabetes", "method": "CatBoost", "size": "", "failure": "ValueError: none"}
     lines = [*read(stored), failure]
     assert len(measured(lines)) == len(lines) - 1
     text = filled("<!-- frontier: table -->\n<!-- end -->\n", lines)
     assert "- diabetes, CatBoost failed: ValueError: none" in text
-
-
-@pytest.mark.slow
-def test_pictures_of_equal_lines_are_equal(stored, tmp_path):
-    pytest.importorskip("matplotlib")
-    lines = read(stored)
-    first = draw(lines, "batch", tmp_path).read_bytes()
-    assert draw(lines, "batch", tmp_path).read_bytes() == first
 
 
 def test_a_better_method_is_one_that_is_no_slower_and_errs_clearly_less():

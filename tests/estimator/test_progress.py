@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+from contextlib import contextmanager
 from threading import Event
 from threading import enumerate as enumerate_threads
 
@@ -11,6 +12,7 @@ import pytest
 from every_estimator import ESTIMATORS, QUICK, fit, parameters
 
 import gramian as gm
+from gramian.approximations import approximation
 from gramian.approximations.methods import METHODS
 from gramian.estimator import fitting
 from gramian.estimator.fitting import shown_bar, shown_phases
@@ -109,6 +111,37 @@ def test_an_approximation_shows_bases_and_rows_of_its_operator(capsys, name):
     assert "0/600" in phases
     assert phases.endswith("\r")
     np.testing.assert_array_equal(model.operator_.to_dense(), silent)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_phases_of_an_approximation_count_every_row(monkeypatch, name):
+    counted: dict[str, list] = {}
+
+    @contextmanager
+    def recorded(_):
+        def begin(phase, total=None, *, unit="rows"):
+            counted[phase] = [total, 0]
+
+            def done(rows):
+                counted[phase][1] += rows
+
+            return done
+
+        yield begin
+
+    monkeypatch.setattr(approximation, "shown_phases", recorded)
+    X = np.random.default_rng(0).random((600, 3))
+    kernel = "poly" if name in ("randommaclaurin", "tensorsketch") else "rbf"
+    METHODS[name](kernel=kernel, random_state=0, **SMALL.get(name, {"rank": 8})).fit(X)
+    assert list(counted) == ["sizes", "bases", "operator"]
+    assert counted["operator"] == [600, 600]
+    total, rows = counted["bases"]
+    if name == "truncatedeigen":  # its iteration may end early
+        assert 0 < rows <= total
+        assert rows % 600 == 0
+    else:
+        assert rows == (total or 0)
+        assert bool(rows) == (name in ("nystrom", "bbf", "kals"))
 
 
 @pytest.mark.parametrize("outer", [0, 1])

@@ -23,7 +23,7 @@ from gramian.tables.importance.permutation import (
     column_shares,
     permutation_importances,
 )
-from gramian.tables.importance.unseen import Change, ExactUnseen, fold_of
+from gramian.tables.importance.unseen import Change, ExactUnseen, FoldsUnseen, fold_of
 from gramian.tables.training import fit as tabular_fit
 
 QUICK: dict[str, Any] = {"kernel": "laplacian", "metric": "diagonal", "scaling": "standard"}
@@ -82,6 +82,25 @@ def test_a_row_that_every_model_has_seen_is_refused() -> None:
     assert fold_of([np.array([5, 1]), np.array([3])], np.array([3, 1])).tolist() == [1, 0]
     with pytest.raises(ValueError, match="a row is in no fold, so that every model has seen it"):
         fold_of([np.array([1])], np.array([1, 2]))
+
+
+def test_boosting_answers_each_row_by_the_model_without_it() -> None:
+    class Scaled:
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        def of(self, rows: Any) -> Any:
+            return self.factor * rows[:, :1]
+
+    X = RNG.random((6, 2))
+    models: Any = (Scaled(1.0).of, Scaled(-1.0).of)
+    unseen = FoldsUnseen((np.array([0, 2, 4]), np.array([1, 3, 5])), models)
+    numbers = np.array([5, 0, 3, 4])
+    change = Change(np.array([0]), np.array([1, 2, 3, 0]))
+    found = unseen.changed(X[numbers], numbers, [change])
+    signs = np.array([-1.0, 1.0, -1.0, 1.0])
+    np.testing.assert_array_equal(found[0, :, 0], signs * X[numbers, 0])
+    np.testing.assert_array_equal(found[1, :, 0], signs * X[numbers[change.order], 0])
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[HeldOutModel]:
@@ -332,6 +351,22 @@ def test_several_outputs_missing_values_and_weights() -> None:
     again = gm.TabularRegressor(**QUICK).fit(X[kept], several[kept])
     np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
     assert set(model.oof_rows_) <= set(np.flatnonzero(kept))
+
+
+@pytest.mark.parametrize("how", ["groups", "time"])
+def test_rows_are_the_held_out_ones_of_groups_and_times(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = watched(monkeypatch)
+    X, y = rows_and_target(300)
+    values = np.arange(300) // 10
+    model = gm.TabularRegressor(**QUICK).fit(X, y, **{how: values})
+    (found,) = judged
+    np.testing.assert_array_equal(found.numbers, model.oof_rows_)
+    folds = [fold for part in found.members for fold in part.folds]  # type: ignore[union-attr]
+    for fold in folds:  # a group or a time is left out as a whole
+        inside = np.isin(values, values[fold])
+        np.testing.assert_array_equal(np.flatnonzero(inside), np.sort(fold))
+    if how == "time":
+        assert values[found.numbers].min() > np.delete(values, found.numbers).max()
 
 
 def test_model_files_and_compressed_models_hold_the_numbers(tmp_path: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from gramian.fast.probabilities import Calibration
 from gramian.metric.metric import Metric
 from gramian.model_file.records import PartRecords
 from gramian.operators.kernel import KernelOperator
+from gramian.ridge.planning import plan_ridge
+from gramian.tables import base as tabular_base
 from gramian.tables import intervals
 from gramian.tables.effort import EFFORTS
 from gramian.tables.holdout import HoldOut
@@ -404,6 +407,22 @@ def test_many_rows_are_streamed_and_classes_of_one_row_stay_in_the_sums() -> Non
 
 
 @pytest.mark.slow
+def test_rounds_of_few_rows_have_every_class(monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((3000, 3))
+    labels = (X[:, 0] > 0.5).astype(int)
+    labels[rng.choice(3000, 8, replace=False)] = 5 + np.arange(8) // 2
+    monkeypatch.setitem(EFFORTS, "default", replace(EFFORTS["default"], round_rows=(500, 500)))
+    drawn = []
+    draw = ModelFactory.drawn
+    monkeypatch.setattr(ModelFactory, "drawn", lambda *given: drawn.append(draw(*given)) or drawn[-1])
+    model = gm.TabularClassifier(**QUICK).fit(X, labels)
+    assert len(model.metric_rounds_) > 0
+    assert all(500 <= len(each) <= 504 and len(set(labels[each])) == 6 for each in drawn)
+    assert model.score(X, labels) > 0.95
+
+
+@pytest.mark.slow
 def test_nothing_is_tried_beyond_classes_that_are_told_apart(monkeypatch: Any) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 2)) + 20.0 * rng.integers(0, 2, (3000, 1))
@@ -418,6 +437,31 @@ def test_nothing_is_tried_beyond_classes_that_are_told_apart(monkeypatch: Any) -
     assert len(model.metric_rounds_) == 1
     assert len(tried) == 1
     assert model.score(X, X[:, 0] > 10.0) == 1.0
+
+
+@pytest.mark.slow
+def test_many_rows_have_as_many_blocks_as_memory_holds() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((20_000, 4))
+    point = Point("laplacian", Metric(scales=np.ones(4)), 1.0, 0.1)
+    rows = LabelledRows(gm.data.ArraySource(X), NumberTargets(X[:, 0], len(X)))
+    factory = ModelFactory(rows, point, Run(40_000_000, Engine(1)), 0)
+    tight = factory.with_resources(memory_bytes=1, tile_dtype="float64")
+    # Small steps, so that little memory is left unused, down to the least.
+    least = []
+    for each in factory.approximations:
+        with pytest.raises(gm.BudgetError) as caught:
+            plan_ridge(tight.setup(each), rows.source, 1)
+        least.append(caught.value.least_bytes)
+    ratios = np.array(least[2:-1]) / np.array(least[1:-2])
+    assert (ratios > 0.7).all()
+    assert (ratios < 1.0).all()
+    assert [each.n_levels for each in factory.approximations[-2:]] == [2, 1]
+    fits = [
+        factory.plan(each, np.arange(20_000), streamed=True) is not None for each in factory.approximations
+    ]
+    assert fits == sorted(fits)
+    assert factory.approximations[fits.index(True)].n_levels == 2
 
 
 def test_weight_0_is_a_row_that_is_not_there() -> None:
@@ -753,6 +797,15 @@ def test_a_small_budget_works_and_one_too_small_says_the_least() -> None:
 
 
 # ---- intervals, quantiles and sets ---------------------------------------------------------------
+
+
+def test_the_sample_of_the_search_fits_into_the_budget() -> None:
+    X = np.random.default_rng(0).random((3000, 40))
+    model = gm.TabularRegressor(**{**QUICK, "memory_budget": "20MB"})
+    model._learn_columns(X, None, np.random.default_rng(0), None)
+    sample, _ = model._sample(3000, None, np.random.default_rng(0), HoldOut())
+    copies = len(tabular_base.SCALINGS) * 3
+    assert 8 * 40 * copies * len(sample) <= 20e6 / tabular_base.ROWS_MEMORY
 
 
 def uneven(n: int, seed: int) -> tuple[Any, Any]:
