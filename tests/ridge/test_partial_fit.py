@@ -223,7 +223,7 @@ def test_memory_is_the_plan_s_whatever_the_number_of_rows():
             y = X[:, 0].copy()
             tracemalloc.reset_peak()
             held = tracemalloc.get_traced_memory()[0]
-            model.partial_fit(X, y, grow_landmarks=True).predictor_  # noqa: B018
+            model.partial_fit(X, y).predictor_  # noqa: B018
             peak = tracemalloc.get_traced_memory()[1] - (held if n == 10_000 else X.nbytes + y.nbytes)
             assert peak <= model.plan_.peak_bytes <= 24_000_000
     finally:

@@ -209,13 +209,6 @@ def make_plan(
     )
 
 
-def later_bytes(builder: Builder, work: Workload, plan: Plan) -> dict[str, int]:
-    """Predict the bytes per phase of a model whose bases exist, with a plan's chunks and threads."""
-    item = np.dtype(plan.dtype).itemsize
-    everything = phase_bytes(builder, work, item, plan.n_threads, plan.chunk_rows, plan.sample_rows)
-    return {phase: everything[phase] for phase in ("sums", "solve", "fold")}
-
-
 def _sizes(builder: Builder) -> str:
     most = builder.bounds
     root = f"root_rank={most.root_rank}, " if most.root_rank else ""

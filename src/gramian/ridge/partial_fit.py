@@ -271,7 +271,7 @@ class RidgeEstimator(KernelEstimator):
             rows = labelled_classes(*checked, self.class_weight, self.classes_)
         else:
             rows = labelled_numbers(*checked)
-        return empty.with_rows(setup, rows, grow=False)
+        return empty.with_rows(setup, rows)
 
     def _require_stream(self) -> RidgeStream:
         """Return the stream so far; raise where there is none."""
@@ -284,10 +284,10 @@ class RidgeEstimator(KernelEstimator):
             "copies keep."
         )
 
-    def _add_rows(self, rows: LabelledRows[Any], phases: Phases, *, grow: bool) -> Self:
+    def _add_rows(self, rows: LabelledRows[Any], phases: Phases) -> Self:
         """Add rows to the stream, with the parameters that the model has now."""
         setup = ridge_setup(self, phases)
-        return self._keep_stream(self._stream_so_far(setup).with_rows(setup, rows, grow=grow))
+        return self._keep_stream(self._stream_so_far(setup).with_rows(setup, rows))
 
     def _keep_stream(self, stream: RidgeStream) -> Self:
         """Make this the stream of the model; what is not known yet is found when it is asked for."""

@@ -140,12 +140,7 @@ class KernelRidge(Regressor, RidgeEstimator):
 
     @if_streamable
     def partial_fit(
-        self,
-        X: RowsLike | None,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        grow_landmarks: bool = False,
+        self, X: RowsLike | None, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Add rows X (n, d) with targets y (n,) or (n, outputs) to those of earlier calls.
 
@@ -169,14 +164,6 @@ class KernelRidge(Regressor, RidgeEstimator):
         Parameters
         ----------
         sample_weight : array of shape (n,), optional
-        grow_landmarks : bool
-            Whether to add blocks for rows that the feature map represents badly: the share of k(x, x) outside
-            the map is more than twice what 95 % of the first rows stay below. Such rows are kept, in at most
-            a sixteenth of the memory budget. Once there are 2·rank of them, their clusters become blocks with
-            landmarks among them. Later rows go to the nearest centre; earlier rows keep the features that
-            they were summed with, so a new block knows nothing of them. Works for a root with blocks only
-            (``MultiResolution``, ``n_levels=2``). Growth ends, with a warning, when the memory budget is used
-            up. Takes about twice the time per row.
 
         Returns
         -------
@@ -194,7 +181,7 @@ class KernelRidge(Regressor, RidgeEstimator):
             )
             if not self._has_rows:
                 self._flat = rows.targets.flat
-            return self._add_rows(rows, phases, grow=grow_landmarks)
+            return self._add_rows(rows, phases)
 
     def predict(self, X: RowsLike) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
@@ -246,7 +233,6 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         sample_weight: ArrayLike | None = None,
         *,
         classes: ArrayLike | None = None,
-        grow_landmarks: bool = False,
     ) -> Self:
         """Add rows X (n, d) with labels y (n,) to those of earlier calls, as :class:`KernelRidge` does.
 
@@ -254,7 +240,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         ----------
         classes : all labels that will come
             Required in the first call, as in scikit-learn; later, and after ``fit``, it may be left out.
-        sample_weight, grow_landmarks : as of :meth:`KernelRidge.partial_fit`
+        sample_weight : as of :meth:`KernelRidge.partial_fit`
 
         Raises ``InputError`` also for a label that was not named. There is no ``partial_fit`` with
         ``class_weight="balanced"``, which needs all labels at once.
@@ -264,7 +250,7 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
             known = getattr(self, "classes_", None)
             self.classes_ = named_classes(classes, known, fixed=self._has_rows)
             rows = labelled_classes(*checked, self.class_weight, self.classes_)
-            return self._add_rows(rows, phases, grow=grow_landmarks)
+            return self._add_rows(rows, phases)
 
     def decision_function(self, X: RowsLike) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from gramian._phases import silent
 from gramian.approximations.setup import FitSetup, frozen_map
-from gramian.compression.builder import PrebuiltBuilder, sizes_of
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource, as_source
@@ -21,7 +20,6 @@ from gramian.estimator.summaries import FitFacts
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 from gramian.metric.input import learned_input, planned_source, with_metric
-from gramian.ridge.growth import MapCoverage, growable, growing_sizes
 from gramian.ridge.model import KernelModel
 from gramian.ridge.planning import check_penalties, plan_sums
 from gramian.ridge.stream import Stream
@@ -29,7 +27,7 @@ from gramian.ridge.sums import RidgeSums
 from gramian.ridge.training import ridge_round
 
 
-def begin_stream(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool, held: int = 0) -> Stream:
+def begin_stream(setup: FitSetup, rows: LabelledRows[Any], *, held: int = 0) -> Stream:
     """Return the stream that these rows begin, which take ``held`` bytes of the memory budget."""
     input_ = learned_input(setup, rows, ridge_round)
     rows, budget = input_.prepared(rows), setup.run.memory_bytes
@@ -39,27 +37,15 @@ def begin_stream(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool, held: 
     )
     features, engine = plan.build(source, kernel, run, weights), run.engine
     shift = rows.targets.centre(weights) if setup.intercept else np.zeros(n_outputs)
-    given, sizes, coverage = isinstance(plan.builder, PrebuiltBuilder), sizes_of(plan.builder), None
-    if growable(features, sizes):
-        coverage = MapCoverage.of_map(features, plan, source, run)
-    if grow:
-        growing_sizes(features, sizes)
     sums = RidgeSums.zeros(features, shift, intercept=setup.intercept)
-    work = Workload.of(source, n_outputs, streamed=True)
-    stream = Stream(input_, features, sums, plan, work, coverage)
-    if grow and given:  # no row is new to a map that was built from it
-        stream = stream.explored(source, weights, engine, budget)
-    return stream.extended(rows, engine, run.phases("sums", rows.n))
+    return Stream(input_, features, sums, plan).extended(rows, engine, run.phases("sums", rows.n))
 
 
-def extend_stream(setup: FitSetup, stream: Stream, rows: LabelledRows[Any], *, grow: bool) -> Stream:
+def extend_stream(setup: FitSetup, stream: Stream, rows: LabelledRows[Any]) -> Stream:
     """Return the stream with further rows."""
     rows, run = stream.input.prepared(rows), setup.run
     _check_unchanged(setup, stream, rows.source, rows.n_outputs)
     engine = stream_engine(stream, run.engine)
-    if grow:
-        growing_sizes(stream.features, sizes_of(stream.plan.builder))
-        stream = stream.explored(rows.source, rows.weights, engine, run.memory_bytes)
     return stream.extended(rows, engine, run.phases("sums", rows.n))
 
 
@@ -179,7 +165,7 @@ class RidgeStream:
             return self.summed
         assert self.waiting is not None
         # A generator is left as it is: what is chosen in the end does not depend on who asks before.
-        return _begin_with(self.setup.planning(), self.waiting, grow=False)
+        return _begin_with(self.setup.planning(), self.waiting)
 
     @cached_property
     def solved(self) -> KernelModel:
@@ -241,11 +227,11 @@ class RidgeStream:
 
     # ---- further streams -------------------------------------------------------------------------
 
-    def with_rows(self, setup: FitSetup, rows: LabelledRows[Any], *, grow: bool) -> RidgeStream:
+    def with_rows(self, setup: FitSetup, rows: LabelledRows[Any]) -> RidgeStream:
         """Return the stream with further rows; the first ones wait until there are enough."""
         check_penalties(setup.alpha, rows.n_outputs)
         if self.summed is not None:
-            extended = extend_stream(setup, self.summed, rows, grow=grow)
+            extended = extend_stream(setup, self.summed, rows)
             return RidgeStream.of(setup, summed=extended)
         before, budget = self.waiting, setup.run.memory_bytes
         if before is not None and rows.n_outputs != before.n_outputs:
@@ -254,13 +240,13 @@ class RidgeStream:
         if frozen is None and not enough(rows, bytes_unread(rows), budget):
             now = joined(rows) if before is None else joined(before, rows)
             if enough(now, bytes_of(now), budget):
-                return RidgeStream.of(setup, summed=_begin_with(setup, now, grow=grow))
+                return RidgeStream.of(setup, summed=_begin_with(setup, now))
             if before is None:
-                _check_first(setup, now, grow=grow)
+                _check_first(setup, now)
             return RidgeStream.of(setup, waiting=now)
-        stream = begin_stream(setup, rows, grow=grow)
+        stream = begin_stream(setup, rows)
         if before is not None:
-            stream = extend_stream(setup, stream, before, grow=False)
+            stream = extend_stream(setup, stream, before)
         return RidgeStream.of(setup, summed=stream)
 
     def fade(self, setup: FitSetup, factor: float) -> RidgeStream:
@@ -277,24 +263,19 @@ class RidgeStream:
             return RidgeStream.of(setup, summed=self.summed.merge(other.summed))
         kept, added = (other, self) if other.summed is not None else (self, other)
         assert added.waiting is not None
-        return kept.with_rows(setup, added.waiting, grow=False)
+        return kept.with_rows(setup, added.waiting)
 
     def with_penalty(self, alpha: float) -> KernelModel:
         """Return the model of the rows so far with this alpha; the sums are shared."""
         return RidgeStream(replace(self.setup, alpha=alpha), summed=self.begun).solved
 
 
-def _begin_with(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool) -> Stream:
+def _begin_with(setup: FitSetup, rows: LabelledRows[Any]) -> Stream:
     """Return the stream that rows which wait begin."""
-    return begin_stream(setup, rows, grow=grow, held=bytes_of(rows))
+    return begin_stream(setup, rows, held=bytes_of(rows))
 
 
-def _check_first(setup: FitSetup, rows: LabelledRows[Any], *, grow: bool) -> None:
-    """Raise at the first call for parameters that nothing can be trained with.
-
-    So are those of a map that cannot grow (``"auto"`` may still choose one that can).
-    """
-    if grow and not isinstance(setup.approximation, str):
-        _begin_with(setup.planning(), rows, grow=grow)
+def _check_first(setup: FitSetup, rows: LabelledRows[Any]) -> None:
+    """Raise at the first call for parameters that nothing can be trained with."""
     setup = setup.planning()
     plan_sums(setup, planned_source(setup, rows.source), rows.n_outputs, stream=True)

@@ -102,7 +102,7 @@ class ModelFactory:
         setup = stream.setup
         run = replace(setup.run, phases=self.phases)
         setup = replace(setup, run=run, alpha=setup.alpha if alpha is None else alpha)
-        return stream.with_rows(setup, self.rows.taken(numbers), grow=False)
+        return stream.with_rows(setup, self.rows.taken(numbers))
 
     def drawn(self, rows: IntArray, most: int, rng: np.random.Generator) -> IntArray:
         """Return ``most`` random rows, plus the first row of each class that was not drawn."""
