@@ -67,6 +67,23 @@ def test_a_measure_reproduces_its_kernel(family):
     assert found == pytest.approx(float(kernel(x, np.zeros((1, 2)))[0, 0]), abs=0.02)
 
 
+EUCLIDEAN = [family for family in FAMILIES if issubclass(family, EuclideanKernel)]
+
+
+@pytest.mark.parametrize("family", EUCLIDEAN, ids=lambda family: family.__name__)
+def test_slopes_are_those_of_the_tile(family):
+    kernel, origin = family(), np.zeros((1, 1))
+
+    def k(squares):
+        return kernel(origin, np.sqrt(squares)[:, None])[0]
+
+    t, h = np.linspace(0.05, 20.0, 400), 1e-6
+    rise = (k(t + h) - k(t - h)) / (2.0 * h)
+    assert np.abs(rise).max() <= kernel.slope + 1e-6
+    if family.radial_slope is not None:
+        np.testing.assert_allclose(kernel.radial_slope(t), rise, atol=1e-7)
+
+
 def test_a_family_of_a_user_has_only_what_it_says():
     class Wave(EuclideanKernel):
         def map_tile(self, t):

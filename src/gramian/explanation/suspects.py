@@ -46,10 +46,10 @@ def suspects(model: BaseEstimator, X: RowsLike, y: ArrayLike) -> pd.DataFrame:
     landmarks and parameters, with copies of a row left out together; of other models by clones in 5 folds.
 
     * **Numbers.** An error is the size of e_i, times √(1 − h_i) where h_i is known, since rows that the
-      others tell little of have larger ones. The surprise of a row is its error over 1.4826 times the median error of
-      the 101 rows of most similar prediction, so noise may grow with the level. A row is listed beyond the
-      surprise that the largest of n normal errors exceeds one time in twenty (4.1 of 1,000 rows, 4.9 of
-      50,000).
+      others tell little of have larger ones. The surprise of a row is its error over 1.4826 times the median
+      error of the 101 rows of most similar prediction, so noise may grow with the level. A row is listed
+      beyond the surprise that the largest of n normal errors exceeds one time in twenty (4.1 of 1,000 rows,
+      4.9 of 50,000).
     * **Classes.** A row is listed if, of the classes whose score is at least what rows of that class have on
       average, the best is not its own. Its surprise is the score of that class less that of its own, in
       decision values or log odds.

@@ -104,8 +104,8 @@ class LearnedMetric(BaseEstimator):
         powers = self.powers
         if isinstance(powers, str) or not isinstance(powers, Iterable) or not list(powers):
             raise InputError(f"powers={powers!r} must be numbers to choose from, such as (0.5, 1.0).")
-        return LearnedMetric(
-            self.form,
+        return replace(
+            self,
             rounds=whole_number("rounds", self.rounds, 1),
             powers=tuple(positive_number(f"powers[{i}]", p) for i, p in enumerate(powers)),
             bandwidth=free if self.bandwidth == "auto" else bool(self.bandwidth),
