@@ -15,7 +15,6 @@ from gramian._phases import Progress
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, RandomState
 from gramian.data.source import as_source
-from gramian.engine import Engine
 from gramian.estimator.answers import likeliest, overflowing
 from gramian.estimator.repeats import repeats_together
 from gramian.exceptions import AccuracyWarning, InputError, user_level
@@ -117,9 +116,6 @@ def fit_fast(
         {name: each.some(held) for name, each in sets.items()},
         held_out,
         seed,
-        # One thread trains: the arrays of a leaf are so small that two threads took twice as long as one.
-        # The teacher's answers have all threads.
-        Engine(1),
         progress,
         start,
         plan.seconds,
@@ -137,9 +133,9 @@ def fit_fast(
     student = best.student
     # Beyond MOST_HELD_OUT the held-out rows are too few to be worth learning from.
     if len(kept) < len(order) and len(held) < MOST_HELD_OUT:
-        until = trainer.until(1.0)
-        if best.learned == "teacher" and plan.teacher == "unfitted" and time.perf_counter() < until:
-            teacher = teach(labelled.some(order), until)
+        deadline = trainer.deadline(1.0)
+        if best.learned == "teacher" and plan.teacher == "unfitted" and time.perf_counter() < deadline:
+            teacher = teach(labelled.some(order), deadline)
             everything = _training_sets(labelled, "teacher", teacher)["teacher"].some(order)
             pool = Pool(everything.with_unlabelled(unlabelled), center, spread, Q, seed)
         else:

@@ -7,15 +7,21 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from gramian._phases import Progress
 from gramian._typing import Float64Array
-from gramian.engine import Engine
 from gramian.exceptions import BudgetError
-from gramian.fast.learning.distill import LEAST_LEAF_ROWS, Shape, StageLimits, Student, alone, begin, together
+from gramian.fast.learning.distill import (
+    LEAST_LEAF_ROWS,
+    Shape,
+    StageLimits,
+    Student,
+    begin,
+    learn_alone,
+    learn_together,
+)
 from gramian.fast.learning.leaves import Limit, Units
 from gramian.fast.learning.loss import LeafRows, settle
 from gramian.fast.learning.metric import metric_directions
@@ -87,52 +93,47 @@ class ShapeTrainer:
     held_out: dict[str, TrainingSet]
     labelled: TrainingSet
     seed: int
-    engine: Engine
     progress: Progress | None = None  #: called with 1 for each predictor that is judged
     start: float = 0.0  #: on the clock of ``time.perf_counter``
     seconds: float = math.inf  #: for the whole fit
 
-    def until(self, part: float) -> float:
+    def deadline(self, part: float) -> float:
         """Return when a part of the time is over."""
         return self.start + part * self.seconds
 
-    def rows(self, name: str, shape: Shape, effort: StageLimits) -> TrainingSet:
-        """Return the rows of a training set that a stage learns from."""
-        pool = self.pools[name]
+    def rows(self, pool: Pool, shape: Shape, effort: StageLimits) -> TrainingSet:
+        """Return the rows of a pool that a stage learns from."""
         return pool.rows(effort.rows(shape, len(self.M), pool.own.values.shape[1]))
 
-    def begun(self, name: str, shape: Shape) -> FittedShape:
-        """Fit a shape for a few rounds.
+    def judge(self, name: str, shape: Shape) -> tuple[float, FittedShape]:
+        """Fit a shape for a few rounds, and return its loss with the fit.
 
         If the metric has fewer directions above rounding than the shape asks for, fewer are used.
         """
         pool = self.pools[name]
         Q = metric_directions(self.M, pool.spread, shape.n_directions) * pool.spread[:, None]
         shape = replace(shape, n_directions=Q.shape[1])
-        rows, rng = self.rows(name, shape, TRIAL), np.random.default_rng(self.seed)
-        first = begin(rows, shape, Q, (pool.center, pool.inverse), rng, self.engine)
-        return self.further(self.judged(first, name), name, TRIAL)
+        rows, rng = self.rows(pool, shape, TRIAL), np.random.default_rng(self.seed)
+        start = self.judged(begin(rows, shape, Q, (pool.center, pool.inverse), rng), name)
+        trial = self.further(start, name, TRIAL)
+        return trial.loss, trial
 
-    def judge(self, name: str, shape: Shape) -> tuple[float, FittedShape]:
-        """Return the loss of a shape that is fitted for a few rounds, and the fit."""
-        found = self.begun(name, shape)
-        return found.loss, found
-
-    def further(self, found: FittedShape, name: str, effort: StageLimits) -> FittedShape:
+    def further(self, trial: FittedShape, name: str, effort: StageLimits) -> FittedShape:
         """Go on with a student, on a training set; return the better of both on the set's held-out rows.
 
         Within one set the loss compares stages and shapes, since it needs far fewer rows than an error count
         does; only between sets must the score decide.
         """
-        before = found if found.learned == name else self.judged(found.student, name)
-        if time.perf_counter() >= self.until(effort.part):
+        before = trial if trial.learned == name else self.judged(trial.student, name)
+        deadline = self.deadline(effort.part)
+        if time.perf_counter() >= deadline:
             return before
-        rows = self.rows(name, found.shape, effort)
-        limit = Limit(effort.most_rounds(found.shape, rows), self.until(effort.part))
+        rows = self.rows(self.pools[name], trial.shape, effort)
+        limit = Limit(effort.most_rounds(trial.shape, rows), deadline)
         if effort is OWN:
-            student = alone(found.student, rows, limit, self.engine)
+            student = learn_alone(trial.student, rows, limit)
         else:
-            student = together(found.student, rows, limit, self.engine, self.held_out[name])
+            student = learn_together(trial.student, rows, limit, self.held_out[name])
         after = self.judged(student, name, effort is OWN)
         return min(before, after, key=lambda one: one.loss)
 
@@ -143,7 +144,7 @@ class ShapeTrainer:
 
     def fitted(self, shape: Shape) -> FittedShape:
         """Fit a shape to the end."""
-        return self.ended(self.further(self.begun(self.first, shape), self.first, FINAL))
+        return self.ended(self.further(self.judge(self.first, shape)[1], self.first, FINAL))
 
     def ended(self, found: FittedShape) -> FittedShape:
         """Fit a student to the end, and then to the labels too if they are ahead on the held-out rows.
@@ -162,14 +163,13 @@ class ShapeTrainer:
                 found = max(found, tuned, key=lambda one: one.score - AHEAD * (one.learned == name))
         return found
 
-    def again(self, found: FittedShape, pool: Pool) -> Student:
+    def again(self, fit: FittedShape, pool: Pool) -> Student:
         """Go on from a fitted student on the rows of a pool that holds more than those it learned from."""
-        if found.linear:
+        if fit.linear:
             return linear_student(pool)
-        effort = OWN if found.alone else FULL
-        rows = pool.rows(effort.rows(found.shape, len(self.M), pool.own.values.shape[1]))
-        limit = Limit(AGAIN, self.until(1.0))
-        return (alone if found.alone else together)(found.student, rows, limit, self.engine)
+        rows = self.rows(pool, fit.shape, OWN if fit.alone else FULL)
+        learn = learn_alone if fit.alone else learn_together
+        return learn(fit.student, rows, Limit(AGAIN, self.deadline(1.0)))
 
     def linear(self, name: str) -> FittedShape:
         """Fit a linear model to a training set."""
@@ -197,26 +197,6 @@ def linear_shape(n_features: int, n_outputs: int) -> Shape:
     return Shape(0, 0, min(n_features, n_outputs))
 
 
-def shapes_within(
-    nanoseconds: float, clock: Clock, n_rows: int, directions: tuple[int, ...]
-) -> Iterator[Shape]:
-    """Yield for each number of levels and directions the shape with the most units within the budget."""
-    for r in directions:
-        for levels in LEVELS:
-            if levels and n_rows < LEAST_LEAF_ROWS * 2**levels:
-                break
-
-            def beyond(units: int, levels: int = levels, r: int = r) -> bool:
-                return clock(Shape(levels, units, r)) > nanoseconds
-
-            count = bisect_left(UNITS, True, key=beyond)  # the time grows with the units, up to noise
-            fitting = Shape(levels, UNITS[count - 1], r) if count else None
-            if fitting is None:
-                break
-            if fitting.n_units or fitting.n_levels:
-                yield fitting
-
-
 def direction_counts(M: Float64Array) -> tuple[int, ...]:
     """Return numbers of directions to try.
 
@@ -238,7 +218,7 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
 def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> FittedShape:
     """Return the best predictor within ``nanoseconds`` a row.
 
-    Every shape of :func:`shapes_within` is fitted for a few rounds to the teacher's values, or to the labels
+    Every shape of :func:`worth_trying` is fitted for a few rounds to the teacher's values, or to the labels
     if they alone are learned. The ``FINALISTS`` with the smallest held-out loss go on, and the nearest of
     them is fitted to the end (:meth:`ShapeTrainer.ended`). It competes with a linear model of each set,
     which wins a tie since nothing is cheaper. Raises ``BudgetError`` if the budget is below a linear model's
@@ -254,12 +234,12 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
             math.ceil(least),
         )
     finals = [trainer.linear(each) for each in trainer.pools]
-    shapes = shapes_within(nanoseconds, clock, len(own.rows), direction_counts(trainer.M))
+    directions = direction_counts(trainer.M)
     tried = search(
         trainer.first,
-        partial(worth_trying, shapes=shapes),
+        lambda trials: worth_trying(trials, nanoseconds, clock, len(own.rows), directions),
         trainer.judge,
-        Limits(deadline=trainer.until(TRIAL.part)),
+        Limits(deadline=trainer.deadline(TRIAL.part)),
     )
     if tried.made:
         nearest = [trainer.further(one.evidence, trainer.first, FINAL) for one in tried.ranked[:FINALISTS]]
@@ -267,16 +247,30 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
     return max(finals, key=lambda final: final.score)
 
 
-def worth_trying(trials: Trials[Shape, FittedShape], shapes: Iterator[Shape]) -> Iterator[list[Shape]]:
-    """Yield shapes one by one; once a deeper tree is clearly worse, skip the still deeper ones."""
-    best: dict[int, float] = {}
-    ended: set[int] = set()
-    for shape in shapes:
-        r = shape.n_directions
-        if r in ended:
-            continue
-        yield [shape]
-        loss = trials.made[-1].error
-        if loss > WORSE * best.get(r, np.inf):
-            ended.add(r)
-        best[r] = min(loss, best.get(r, np.inf))
+def worth_trying(
+    trials: Trials[Shape, FittedShape],
+    nanoseconds: float,
+    clock: Clock,
+    n_rows: int,
+    directions: tuple[int, ...],
+) -> Iterator[list[Shape]]:
+    """Yield for each number of directions and levels the shape with the most units within the budget.
+
+    Once a deeper tree is clearly worse, the still deeper ones are left out.
+    """
+    for r in directions:
+        best = math.inf
+        for levels in LEVELS:
+            if levels and n_rows < LEAST_LEAF_ROWS * 2**levels:
+                break
+            # The time grows with the units, up to noise.
+            count = bisect_left(UNITS, True, key=lambda u: clock(Shape(levels, u, r)) > nanoseconds)
+            if not count:
+                break
+            shape = Shape(levels, UNITS[count - 1], r)
+            if shape.n_units or shape.n_levels:
+                yield [shape]
+                loss = trials.made[-1].error
+                if loss > WORSE * best:
+                    break
+                best = min(loss, best)

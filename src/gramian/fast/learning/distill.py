@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from gramian._random import children
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.engine import Engine
-from gramian.fast.learning.leaves import Limit, Units, first_units, learn_alone, learn_together
+from gramian.engine import one_blas_thread
+from gramian.fast.learning.leaves import Limit, Units, first_units, learn_units
 from gramian.fast.learning.loss import LeafRows
 from gramian.fast.learning.training_set import TrainingSet, members
 from gramian.fast.serving.predictor import FastPredictor, far_center
@@ -136,7 +135,6 @@ def begin(
     Q: Float64Array,
     units: tuple[Float64Array, Float64Array],
     rng: np.random.Generator,
-    engine: Engine,
 ) -> Student:
     """Return a student whose tree halves the rows and whose units start from k-means.
 
@@ -149,36 +147,33 @@ def begin(
     router = fit_router(points.astype(np.float64), shape.n_levels, streams[0])
     student = Student(shape, Q, router, [], *units)
     mine, seeds = student.members(rows), children(streams[1], router.n_leaves)
-
-    def start(s: int) -> Units:
-        return first_units(moved.some(mine[s]), shape.n_units, seeds[s])
-
-    return replace(student, leaves=engine.map(start, range(router.n_leaves)))
+    with one_blas_thread():
+        leaves = [first_units(moved.some(own), shape.n_units, seed) for own, seed in zip(mine, seeds)]
+    return replace(student, leaves=leaves)
 
 
-def together(
-    student: Student, rows: TrainingSet, limit: Limit, engine: Engine, held_out: TrainingSet | None = None
+def learn_together(
+    student: Student, rows: TrainingSet, limit: Limit, held_out: TrainingSet | None = None
 ) -> Student:
-    """Improve the directions and the units of all leaves (:func:`.leaves.learn_together`).
+    """Improve the directions and the units of all leaves; stop where the loss on held-out rows is least."""
 
-    held_out : stop where the loss on these rows is least.
-    """
-
-    def watch(held_out: TrainingSet, Q: Float64Array, leaves: list[Units]) -> float:
+    def watch(Q: Float64Array, leaves: list[Units]) -> float:
+        assert held_out is not None
         return held_out.loss(replace(student, Q=Q, leaves=leaves).values(held_out.rows))
 
     sets = [LeafRows.of(rows.some(mine)) for mine in student.members(rows)]
-    watched = None if held_out is None else partial(watch, held_out)
-    Q, leaves = learn_together(student.Q, student.leaves, sets, limit, engine, watched)
+    watched = None if held_out is None else watch
+    Q, leaves = learn_units(student.leaves, sets, limit, student.Q, watched)
     return replace(student, Q=Q, leaves=leaves)
 
 
-def alone(student: Student, rows: TrainingSet, limit: Limit, engine: Engine) -> Student:
-    """Improve the units of every leaf on its own, with the directions as they are."""
-    moved, parts = replace(rows, rows=student.points(rows)), student.members(rows)
+def learn_alone(student: Student, rows: TrainingSet, limit: Limit) -> Student:
+    """Improve the units of every leaf on its own, with the directions as they are.
 
-    def one(s: int) -> Units:
-        return learn_alone(LeafRows.of(moved.some(parts[s])), student.leaves[s], limit, engine.map)
-
-    count = len(student.leaves)
-    return replace(student, leaves=engine.map(one, range(count)) if count > 1 else [one(0)])
+    Unlike in :func:`learn_together` each leaf has its own step length and quasi-Newton matrix.
+    """
+    moved, leaves = replace(rows, rows=student.points(rows)), list[Units]()
+    with one_blas_thread():
+        for units, mine in zip(student.leaves, student.members(rows), strict=True):
+            leaves += learn_units([units], [LeafRows.of(moved.some(mine))], limit)[1]
+    return replace(student, leaves=leaves)
