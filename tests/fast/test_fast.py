@@ -158,7 +158,6 @@ def test_many_classes_and_a_budget(rows, monkeypatch):
     monkeypatch.setattr(
         FastKernelModel, "_nanoseconds", lambda model, d, K, centers, shape: 0.1 * shape.operations(d, K)
     )
-    monkeypatch.setattr(fast_fit, "linear_cost", lambda d, K, n: 0.2 * d * K)
     monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: 0.2 * d * K)
     sums = rows[:, 0] + np.sin(2.0 * rows[:, 1])
     y = np.digitize(sums, [-1.0, 0.0, 1.0])

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -35,8 +35,6 @@ TEACHER_PART = 0.25
 #: Change of the values by rounding, in units of their deviation, from which a fit warns; number of rows that
 #: are looked at. Chosen by hand.
 MOST_ROUNDING, ROUNDED_ROWS = 0.01, 1_000
-
-linear_cost = lru_cache(maxsize=256)(product_nanoseconds)
 
 #: Function from training rows and a time (``time.perf_counter``) by which to end to a teacher.
 Teach = Callable[[TrainingSet, float], Teacher]
@@ -148,9 +146,8 @@ def fit_fast(
 def _split(labelled: TrainingSet, plan: FastPlan, rng: np.random.Generator) -> tuple[Array, Array, Array]:
     """Return the numbers of all rows that count, in random order, of the held-out rows and of the others."""
     order = rng.permutation(np.flatnonzero(labelled.weights > 0))
-    # The values of a fitted teacher say nothing about copies.
-    told = plan.teacher != "fitted"
-    order, repeats = repeats_together(order, as_source(labelled.rows), labelled.values, warn=told)
+    warns = plan.teacher != "fitted"  # whose values say nothing about copies
+    order, repeats = repeats_together(order, as_source(labelled.rows), labelled.values, warn=warns)
     groups = likeliest(labelled.values) if labelled.classifies else np.zeros(len(labelled.rows), np.intp)
     return order, *split_held_out(order, groups, repeats)
 
@@ -175,9 +172,11 @@ def split_held_out(order: Array, groups: Array, repeats: Array) -> tuple[Array, 
 
 def _training_sets(labelled: TrainingSet, learn: str, teacher: Teacher) -> dict[str, TrainingSet]:
     """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
-    taught = replace(labelled, teacher=teacher)
-    sets = {} if learn == "labels" else {"teacher": replace(taught, values=taught.asked(labelled.rows))}
-    return sets if learn == "teacher" else {**sets, "labels": labelled}
+    sets = {} if learn == "teacher" else {"labels": labelled}
+    if learn == "labels":
+        return sets
+    own = replace(labelled, teacher=teacher)
+    return {"teacher": replace(own, values=own.teacher_values(own.rows)), **sets}
 
 
 def _best_shape(plan: FastPlan, trainer: ShapeTrainer, clock: ModelClock) -> tuple[FittedShape, float]:
@@ -187,7 +186,7 @@ def _best_shape(plan: FastPlan, trainer: ShapeTrainer, clock: ModelClock) -> tup
     pool = next(iter(trainer.pools.values()))
     d, K = pool.own.rows.shape[1], pool.own.values.shape[1]
     timed = partial(clock, far_center(pool.center, pool.inverse) is not None)
-    product, least = linear_cost(d, K, plan.batch_rows), linear_shape(d, K)
+    product, least = product_nanoseconds(d, K, plan.batch_rows), linear_shape(d, K)
     budget, unit = plan.budget
     limit = budget * product if unit == "x" else budget
     if unit == "x" and budget >= 1:
