@@ -25,7 +25,7 @@ from gramian.fast.learning.leaves import Limit, first_units, learn_units, scale_
 from gramian.fast.learning.loss import LeafRows, Tile, gradients, settle
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
 from gramian.fast.learning.training_set import Pool, TrainingSet
-from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
+from gramian.fast.search import ShapeTrainer, linear_student, search_shapes, worth_trying
 from gramian.fast.serving.router import LeafTiles, fit_router
 from gramian.fast.teachers import libsvm_values
 from gramian.search import search
@@ -263,7 +263,7 @@ def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows,
     Q, own = rng.normal(size=(3, 2)), rng.normal(size=(4, 4)) * [1.0, 1.0, 0.1, 0.1]
 
     def value(Q, own):  # with bounds the weights are the best ones only after many updates of the targets
-        return settle(leaf, own[:, :2], own[:, 2:], Q, rounds=300).objective
+        return settle(leaf, own[:, :2], own[:, 2:], Q, rounds=300).units.objective
 
     of_own, of_Q = gradients(settle(leaf, own[:, :2], own[:, 2:], Q, rounds=300), directions=True)
     for point, gradient, at in ((Q, of_Q, 0), (own, of_own, 1)):
@@ -362,10 +362,11 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
     learned, held = training_set.some(np.arange(500)), training_set.some(np.arange(500, 700))
     trainer = trainer_of(learned, held, np.eye(3))
     _, trial = trainer.judge("teacher", Shape(0, 6, 3))
+    linear = trainer.judged(linear_student(trainer.pools["teacher"]), "teacher")
     found = trainer.fitted(Shape(0, 6, 3))
     left = held.values - np.clip(found.student.predictor()(held.rows), -1.0, 1.0)
     assert found.loss == pytest.approx(np.mean(left**2))
-    assert found.loss <= trial.loss < 0.5 * trainer.linear("teacher").loss
+    assert found.loss <= trial.loss < 0.5 * linear.loss
     more = trainer.again(found, trainer.pools["teacher"].joined(held)).predictor()
     assert np.abs(more(held.rows) - found.student.predictor()(held.rows)).max() > 0
 

@@ -84,7 +84,7 @@ def test_the_loss_and_its_gradient_are_those_of_dense_least_squares(rows, output
     leaf = LeafRows.of(targets)
     assert len(leaf.tiles) == -(-700 // tile)
     state = settle(leaf, own[:, :3], own[:, 3:])
-    assert state.objective == pytest.approx(objective(rows, targets, own[:, :3], own[:, 3:]), rel=1e-10)
+    assert state.units.objective == pytest.approx(objective(rows, targets, own[:, :3], own[:, 3:]), rel=1e-10)
     gradient, none = gradients(state)
     assert none is None
     for index in np.ndindex(own.shape):

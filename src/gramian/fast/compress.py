@@ -77,15 +77,15 @@ def targets_of(teacher: Any, X: Any, classifies: bool) -> Any:
     if classifies and not hasattr(teacher, "predict"):
         values = class_teacher(teacher, teacher.classes_, Engine(None), X)
         return class_labels(values(X), teacher.classes_)
-    found = np.asarray(function_of(teacher)(X))
+    answers = np.asarray(function_of(teacher)(X))
     if not classifies:
-        return found
-    if found.size != len(found):
+        return answers
+    if answers.size != len(answers):
         raise InputError(
-            f"The teacher gave labels of shape {found.shape}, several for each row; a fast classifier gives "
-            "one. Compress a classifier for each column of the labels."
+            f"The teacher gave labels of shape {answers.shape}, several for each row; a fast classifier "
+            "gives one. Compress a classifier for each column of the labels."
         )
-    return found.reshape(len(found))  # CatBoost's labels have shape (n, 1)
+    return answers.reshape(len(answers))  # CatBoost's labels have shape (n, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +120,16 @@ class SideBySide:
 
     def predict(self, rows: RowsLike) -> Array:
         """Return the numbers of all, shape (n, outputs)."""
-        found = [np.asarray(function_of(each)(rows), np.float64) for each in self.teachers]
-        return np.column_stack(found)
+        columns = [np.asarray(function_of(each)(rows), np.float64) for each in self.teachers]
+        return np.column_stack(columns)
 
 
 def function_of(model: BaseEstimator) -> Callable[[Any], Any]:
     """Return the function from rows to answers of a model, or the function that the model is."""
     for name in ("inplace_predict", "predict"):  # a Booster of XGBoost predicts arrays by the first only
         if hasattr(model, name):
-            found: Callable[[Any], Any] = getattr(model, name)
-            return found
+            method: Callable[[Any], Any] = getattr(model, name)
+            return method
     if callable(model):
         return model
     raise InputError(
@@ -168,13 +168,13 @@ def teacher_of(model: BaseEstimator, X: RowsLike, y: ArrayLike) -> tuple[Any, bo
     ask = function_of(model)
     if y is not None and np.asarray(y).dtype.kind == "f":
         return ask, False
-    found = np.asarray(ask(X))
-    if found.dtype.kind != "f":
-        labels = found if y is None else np.concatenate([found.ravel(), np.asarray(y).ravel()])
+    answers = np.asarray(ask(X))
+    if answers.dtype.kind != "f":
+        labels = answers if y is None else np.concatenate([answers.ravel(), np.asarray(y).ravel()])
         return Labels(ask, np.unique(labels)), True
-    if are_chances(found):
-        classes = np.arange(found.shape[1]) if y is None else np.unique(y)
-        if len(classes) == found.shape[1]:
+    if are_chances(answers):
+        classes = np.arange(answers.shape[1]) if y is None else np.unique(y)
+        if len(classes) == answers.shape[1]:
             return Chances(ask, classes), True
     return ask, y is not None
 
@@ -234,7 +234,7 @@ def stored_teacher(
 ) -> tuple[Any, bool]:
     """Return the teacher of stored answers for rows, and whether it teaches classes.
 
-    Their kind is found as that of a function's answers (:func:`teacher_of`).
+    Their kind is judged as that of a function's answers (:func:`teacher_of`).
     """
     refuse_masked("answers", answers)
     found = np.asarray(answers)

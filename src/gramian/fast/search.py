@@ -22,7 +22,7 @@ from gramian.fast.learning.distill import (
     learn_alone,
     learn_together,
 )
-from gramian.fast.learning.leaves import Limit, Units
+from gramian.fast.learning.leaves import Limit
 from gramian.fast.learning.loss import LeafRows, settle
 from gramian.fast.learning.metric import metric_directions
 from gramian.fast.learning.training_set import Pool, TrainingSet
@@ -84,8 +84,9 @@ class ShapeTrainer:
     """Trainer of fast predictors of any shape, with what all fits share.
 
     M : metric, the teacher's average gradient outer product (d, d); pools : rows to learn from, and
-    held_out : held-out rows with their values, both by the name of the training set; labelled : the held-out
-    rows with their labels, which give the scores.
+    held_out : held-out rows with their values, both by the name of the training set. Every shape begins with
+    the first set: the teacher's values, if they are learned. labelled : the held-out rows with their labels,
+    which give the scores.
     """
 
     M: Float64Array
@@ -137,31 +138,27 @@ class ShapeTrainer:
         after = self.judged(student, name, effort is OWN)
         return min(before, after, key=lambda one: one.loss)
 
-    @property
-    def first(self) -> str:
-        """The set that every shape begins with: the teacher's values, with their rows between the rows."""
-        return "teacher" if "teacher" in self.pools else "labels"
-
     def fitted(self, shape: Shape) -> FittedShape:
         """Fit a shape to the end."""
-        return self.ended(self.further(self.judge(self.first, shape)[1], self.first, FINAL))
+        first = next(iter(self.pools))
+        return self.ended(self.further(self.judge(first, shape)[1], first, FINAL))
 
-    def ended(self, found: FittedShape) -> FittedShape:
+    def ended(self, fit: FittedShape) -> FittedShape:
         """Fit a student to the end, and then to the labels too if they are ahead on the held-out rows.
 
         Leaves on their own have a step length and a quasi-Newton matrix each. Where they come much nearer to
         the teacher, all leaves with the directions go on once more.
         """
         for _ in range(2):
-            whole = self.further(found, found.learned, FULL)
-            found = self.further(whole, found.learned, OWN)
-            if found.loss > WORTH * whole.loss:
+            whole = self.further(fit, fit.learned, FULL)
+            fit = self.further(whole, fit.learned, OWN)
+            if fit.loss > WORTH * whole.loss:
                 break
         for name in self.pools:
-            if name != found.learned:
-                tuned = self.further(found, name, TUNE)
-                found = max(found, tuned, key=lambda one: one.score - AHEAD * (one.learned == name))
-        return found
+            if name != fit.learned:
+                tuned = self.further(fit, name, TUNE)
+                fit = max(fit, tuned, key=lambda one: one.score - AHEAD * (one.learned == name))
+        return fit
 
     def again(self, fit: FittedShape, pool: Pool) -> Student:
         """Go on from a fitted student on the rows of a pool that holds more than those it learned from."""
@@ -170,10 +167,6 @@ class ShapeTrainer:
         rows = self.rows(pool, fit.shape, OWN if fit.alone else FULL)
         learn = learn_alone if fit.alone else learn_together
         return learn(fit.student, rows, Limit(AGAIN, self.deadline(1.0)))
-
-    def linear(self, name: str) -> FittedShape:
-        """Fit a linear model to a training set."""
-        return self.judged(linear_student(self.pools[name]), name)
 
     def judged(self, student: Student, name: str, alone: bool = False) -> FittedShape:
         """Return a student with its score and its loss on the held-out rows."""
@@ -188,7 +181,7 @@ def linear_student(pool: Pool) -> Student:
     """Return a linear model of a pool's own rows, in float64."""
     own, d = pool.own, pool.own.rows.shape[1]
     leaf = LeafRows.of(replace(own, rows=(own.rows - pool.center) * pool.inverse))
-    units = Units.of(settle(leaf, np.zeros((0, d)), np.zeros((0, d)), rounds=LINEAR_ROUNDS))
+    units = settle(leaf, np.zeros((0, d)), np.zeros((0, d)), rounds=LINEAR_ROUNDS).units
     return Student(Shape(0, 0, d), np.eye(d), TreeRouter(), [units], pool.center, pool.inverse)
 
 
@@ -224,7 +217,8 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
     which wins a tie since nothing is cheaper. Raises ``BudgetError`` if the budget is below a linear model's
     cost.
     """
-    own = next(iter(trainer.pools.values())).own
+    first, pool = next(iter(trainer.pools.items()))
+    own = pool.own
     d, K = own.rows.shape[1], own.values.shape[1]
     least = clock(linear_shape(d, K))
     if least > nanoseconds:
@@ -233,16 +227,16 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
             f"{d} features and {K} output(s). Raise cost to at least {math.ceil(least)} ns.",
             math.ceil(least),
         )
-    finals = [trainer.linear(each) for each in trainer.pools]
+    finals = [trainer.judged(linear_student(each), name) for name, each in trainer.pools.items()]
     directions = direction_counts(trainer.M)
     tried = search(
-        trainer.first,
+        first,
         lambda trials: worth_trying(trials, nanoseconds, clock, len(own.rows), directions),
         trainer.judge,
         Limits(deadline=trainer.deadline(TRIAL.part)),
     )
     if tried.made:
-        nearest = [trainer.further(one.evidence, trainer.first, FINAL) for one in tried.ranked[:FINALISTS]]
+        nearest = [trainer.further(one.evidence, first, FINAL) for one in tried.ranked[:FINALISTS]]
         finals.append(trainer.ended(min(nearest, key=lambda one: one.loss)))
     return max(finals, key=lambda final: final.score)
 

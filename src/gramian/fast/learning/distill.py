@@ -9,8 +9,8 @@ import numpy as np
 from gramian._random import children
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import one_blas_thread
-from gramian.fast.learning.leaves import Limit, Units, first_units, learn_units
-from gramian.fast.learning.loss import LeafRows
+from gramian.fast.learning.leaves import Limit, first_units, learn_units
+from gramian.fast.learning.loss import LeafRows, Units
 from gramian.fast.learning.training_set import TrainingSet, members
 from gramian.fast.serving.predictor import FastPredictor, far_center
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
@@ -35,11 +35,6 @@ class Shape:
         r, K, u = self.n_directions, n_outputs, self.n_units
         route = sum(2 * (r + 1) * (2**levels - 1) for levels in stage_levels(self.n_levels))
         return 2 * n_features * r + route + 2 * (2 * r + 1) * (u + K) + 4 * u + 2 * u * K
-
-    def leaf_numbers(self, n_outputs: int) -> int:
-        """Return the number of parameters of a leaf."""
-        r = self.n_directions
-        return self.n_units * (2 * r + n_outputs) + (r + 1) * n_outputs
 
     def round_operations(self, n_features: int, n_outputs: int) -> int:
         """Return the multiplications and additions a row of one training round."""
@@ -68,7 +63,9 @@ class StageLimits:
         least = LEAST_LEAF_ROWS * 2**shape.n_levels
         by_work = int(self.operations / self.rounds / shape.round_operations(n_features, n_outputs))
         most = max(min(self.most_rows, by_work), least)
-        numbers = 2**shape.n_levels * shape.leaf_numbers(n_outputs) + n_features * shape.n_directions
+        r, u = shape.n_directions, shape.n_units
+        of_leaf = u * (2 * r + n_outputs) + (r + 1) * n_outputs
+        numbers = 2**shape.n_levels * of_leaf + n_features * r
         return min(max(int(self.rows_per_number * numbers), least), most)
 
     def most_rounds(self, shape: Shape, rows: TrainingSet) -> int:

@@ -1,4 +1,4 @@
-"""Kernel units of leaves: their model, their start, and their training."""
+"""Kernel units of leaves: their start and their training."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import one_blas_thread
-from gramian.fast.learning.loss import LeafRows, State, gradients, settle
+from gramian.fast.learning.loss import LeafRows, State, Units, gradients, settle
 from gramian.fast.learning.training_set import TrainingSet
-from gramian.fast.serving.predictor import denominators
 from gramian.landmarks.rules import lloyd
 
 #: Sets the first scale of the units: s² = START_SPREAD / (2 · mean squared distance to the nearest centre).
@@ -30,33 +29,6 @@ SHARPEST = 2_000.0
 MEMORY = 20
 #: Iterations between looks at held-out rows, and looks without progress after which a minimisation ends.
 LOOK, PATIENCE = 4, 4
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """Model of a leaf: f(z) = A φ(z) + B [z, 1], φ_j(z) = 1/(1 + Σ_k s_jk² (z_k − c_jk)²).
-
-    centers : (u, r), c; log_scales : (u, r), log s; weights : (outputs, u), A; linear : (outputs, r + 1), B.
-    objective : weighted sum of squared residuals plus the penalty.
-    """
-
-    centers: Float64Array
-    log_scales: Float64Array
-    weights: Float64Array
-    linear: Float64Array
-    objective: float
-
-    @classmethod
-    def of(cls, state: State) -> Units:
-        """Return the units of a state with their weights."""
-        u = len(state.centers)
-        A, B = state.solution[:u].T, state.solution[u:].T
-        return cls(state.centers, state.log_scales, A, B, state.objective)
-
-    @property
-    def denominators(self) -> Float64Array:
-        """Return E with 1/φ_j(z) = E_j·[z, 1, z²], shape (u, 2r + 1)."""
-        return denominators(self.centers, self.log_scales)
 
 
 def first_units(own: TrainingSet, n_units: int, rng: np.random.Generator) -> Units:
@@ -79,7 +51,7 @@ def first_units(own: TrainingSet, n_units: int, rng: np.random.Generator) -> Uni
         scales = np.full(centers.shape, min(0.5 * np.log(START_SPREAD / (2.0 * spread)), sharpest))
     else:
         centers, scales = np.zeros((0, r)), np.zeros((0, r))
-    return Units.of(settle(leaf, centers, scales, rounds=START_TARGET_ROUNDS))
+    return settle(leaf, centers, scales, rounds=START_TARGET_ROUNDS).units
 
 
 def scale_limits(leaf: LeafRows, Q: Float64Array | None = None) -> tuple[float, float]:
@@ -87,7 +59,9 @@ def scale_limits(leaf: LeafRows, Q: Float64Array | None = None) -> tuple[float, 
 
     The second is the largest that float32 predicts accurately. Both are 0 if all points are the origin.
     """
-    size = leaf.size(Q)
+    points = (one.rows if Q is None else Q.T.astype(one.rows.dtype) @ one.rows for one in leaf.tiles)
+    squares = sum([float(np.vdot(z, z)) for z in points])
+    size = squares / sum(one.rows.shape[1] for one in leaf.tiles)  # mean of ‖z‖²
     if not size > 0:
         return 0.0, 0.0
     return 0.5 * float(np.log(unit_roundoff(np.float64) / size)), 0.5 * float(np.log(SHARPEST / size))
@@ -158,9 +132,9 @@ def learn_units(
         objective, slopes, of_Q = 0.0, [], []
         for s in range(len(sets)):
             state = settle_leaf(s, theta)
-            current[s] = Units.of(state)
+            current[s] = state.units
             of_own, of_directions = gradients(state, directions=Q is not None)
-            objective += state.objective
+            objective += state.units.objective
             slopes.append(of_own)
             of_Q.append(np.zeros(shape) if of_directions is None else of_directions)
             del state  # so that the designs of one leaf are in memory, not of two
@@ -198,7 +172,7 @@ def learn_units(
             ).x
         learned, ended = (
             theta[:size].reshape(shape),
-            [Units.of(settle_leaf(s, theta)) for s in range(len(sets))],
+            [settle_leaf(s, theta).units for s in range(len(sets))],
         )
         if watch is None or watch(learned, ended) < best[0]:
             return learned, ended

@@ -82,28 +82,39 @@ class LeafRows:
         )
         return cls(tiles, float(own.weights.sum()), not np.ptp(own.weights))
 
-    def size(self, Q: Float64Array | None = None) -> float:
-        """Return the mean of ‖z‖²."""
-        moved = (one.rows if Q is None else Q.T.astype(one.rows.dtype) @ one.rows for one in self.tiles)
-        squares = [float(np.vdot(z, z)) for z in moved]
-        return sum(squares) / sum(one.rows.shape[1] for one in self.tiles)
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Model of a leaf: f(z) = A φ(z) + B [z, 1], φ_j(z) = 1/(1 + Σ_k s_jk² (z_k − c_jk)²).
+
+    centers : (u, r), c; log_scales : (u, r), log s; weights : (outputs, u), A; linear : (outputs, r + 1), B.
+    objective : weighted sum of squared residuals plus the penalty.
+    """
+
+    centers: Float64Array
+    log_scales: Float64Array
+    weights: Float64Array
+    linear: Float64Array
+    objective: float
+
+    @property
+    def denominators(self) -> Float64Array:
+        """Return E with 1/φ_j(z) = E_j·[z, 1, z²], shape (u, 2r + 1)."""
+        return denominators(self.centers, self.log_scales)
 
 
 @dataclass(frozen=True, eq=False)
 class State:
     """Units with their best weights, at one point of the iteration.
 
-    designs : for each tile (u + 2r + 1, m), the units' values, z, 1 and z²; solution : (u + r + 1, outputs);
-    outputs : for each tile (outputs, m).
+    designs : for each tile (u + 2r + 1, m), the units' values, z, 1 and z²; outputs : for each tile
+    (outputs, m).
     """
 
     leaf: LeafRows
-    centers: Float64Array
-    log_scales: Float64Array
+    units: Units
     designs: list[FloatArray]
-    solution: Float64Array
     outputs: list[FloatArray]
-    objective: float
 
 
 def settle(
@@ -137,9 +148,8 @@ def settle(
         design[u + r] = 1.0
         np.multiply(z, z, out=design[u + r + 1 :])
         if u:
-            units = design[:u]
-            np.matmul(forms, design[u:], out=units)
-            bumps_in_place(units)
+            np.matmul(forms, design[u:], out=design[:u])
+            bumps_in_place(design[:u])
         part = design[: u + r + 1] if leaf.even else design[: u + r + 1] * np.sqrt(tile.weights)
         designs.append(design)
         parts.append(part @ part.T)  # BLAS computes only half of it
@@ -173,7 +183,8 @@ def settle(
         left = tile.targets(out) - out
         objective += float(np.square(left).sum(axis=0, dtype=np.float64) @ tile.weights)
     objective += float((ridge @ np.square(solution)).sum())
-    return State(leaf, centers, log_scales, designs, solution, outputs, objective)
+    units = Units(centers, log_scales, solution[:u].T, solution[u:].T, objective)
+    return State(leaf, units, designs, outputs)
 
 
 def _product(A: FloatArray, B: FloatArray) -> FloatArray:
@@ -193,12 +204,13 @@ def gradients(state: State, directions: bool = False) -> tuple[Float64Array, Flo
 
     Source: Golub and Pereyra 1973 for the elimination. Time O(n u r), and O(n r d) for Q.
     """
-    u, r = state.centers.shape
+    units = state.units
+    u, r = units.centers.shape
     dtype = state.designs[0].dtype
-    pulled = (2.0 * state.solution[:u]).astype(dtype)
-    scales = np.exp(2.0 * state.log_scales)
-    of_linear = np.ascontiguousarray(state.solution[u : u + r], dtype)
-    around = np.ascontiguousarray(np.hstack([scales * state.centers, scales]).T, dtype)
+    pulled = (2.0 * units.weights.T).astype(dtype)
+    scales = np.exp(2.0 * units.log_scales)
+    of_linear = np.ascontiguousarray(units.linear.T[:r], dtype)
+    around = np.ascontiguousarray(np.hstack([scales * units.centers, scales]).T, dtype)
 
     sums, slopes = [], []
     for tile, design, outputs in zip(state.leaf.tiles, state.designs, state.outputs, strict=True):
@@ -215,8 +227,8 @@ def gradients(state: State, directions: bool = False) -> tuple[Float64Array, Flo
             slopes.append((tile.rows @ of_z.T).astype(np.float64))
     of_units = np.sum(sums, axis=0)
     first, total, second = of_units[:, :r], of_units[:, r : r + 1], of_units[:, r + 1 :]
-    of_centers = total * state.centers - first
-    of_scales = second - state.centers * (2.0 * first - state.centers * total)
+    of_centers = total * units.centers - first
+    of_scales = second - units.centers * (2.0 * first - units.centers * total)
     of_own = 2.0 * np.hstack([scales * of_centers, scales * of_scales])
     of_Q = 2.0 * np.sum(slopes, axis=0) if directions else None
     return of_own, of_Q
