@@ -237,10 +237,10 @@ def stored_teacher(
     Their kind is judged as that of a function's answers (:func:`teacher_of`).
     """
     refuse_masked("answers", answers)
-    found = np.asarray(answers)
-    if found.ndim not in (1, 2) or len(found) != len(rows):
+    stored = np.asarray(answers)
+    if stored.ndim not in (1, 2) or len(stored) != len(rows):
         raise InputError(
-            f"The stored answers have shape {found.shape}, but X has {len(rows)} rows. Pass one answer for "
+            f"The stored answers have shape {stored.shape}, but X has {len(rows)} rows. Pass one answer for "
             f"each row, in the same order: ({len(rows)},) or ({len(rows)}, outputs)."
         )
     numbers_wanted = y is not None and np.asarray(y).dtype.kind == "f"
@@ -248,32 +248,32 @@ def stored_teacher(
     def chances(answers: Array, classes: Array) -> Chances:
         return Chances(StoredNumbers(rows, answers.astype(np.float64), random_state).chances, classes)
 
-    if found.dtype.kind != "f" and not numbers_wanted:
-        labels = found.reshape(len(rows), -1)
+    if stored.dtype.kind != "f" and not numbers_wanted:
+        labels = stored.reshape(len(rows), -1)
         if labels.shape[1] != 1:
             raise InputError(
-                f"The stored answers have shape {found.shape} and type {found.dtype}; labels have one "
+                f"The stored answers have shape {stored.shape} and type {stored.dtype}; labels have one "
                 "column. Convert numbers to float: answers.astype(float)."
             )
         classes = np.unique(labels) if y is None else np.unique(np.concatenate([labels[:, 0], np.ravel(y)]))
         return chances(labels == classes, classes), True
-    if not np.isfinite(np.asarray(found, np.float64)).all():
-        bad = ~np.isfinite(np.asarray(found, np.float64).reshape(len(rows), -1)).all(axis=1)
+    if not np.isfinite(np.asarray(stored, np.float64)).all():
+        bad = ~np.isfinite(np.asarray(stored, np.float64).reshape(len(rows), -1)).all(axis=1)
         raise InputError(
             f"The stored answers hold NaN or infinity for {int(bad.sum())} of {len(rows)} rows. Drop those "
             "rows from X and from the answers."
         )
-    if are_chances(found) and not numbers_wanted:
-        classes = np.arange(found.shape[1]) if y is None else np.unique(y)
-        if len(classes) != found.shape[1]:
+    if are_chances(stored) and not numbers_wanted:
+        classes = np.arange(stored.shape[1]) if y is None else np.unique(y)
+        if len(classes) != stored.shape[1]:
             raise InputError(
-                f"The stored probabilities have {found.shape[1]} columns, but y has {len(classes)} classes. "
+                f"The stored probabilities have {stored.shape[1]} columns, but y has {len(classes)} classes. "
                 "Pass one column for each class, in ascending order."
             )
-        return chances(found, classes), True
+        return chances(stored, classes), True
     if y is not None and not numbers_wanted:
         raise InputError(
             "y holds class labels, but the stored answers are neither labels nor probabilities. Pass labels, "
             "or rows of probabilities that sum to 1."
         )
-    return StoredNumbers(rows, found.astype(np.float64), random_state), False
+    return StoredNumbers(rows, stored.astype(np.float64), random_state), False

@@ -93,9 +93,9 @@ class Student:
         """Return z, shape (n, r)."""
         return rows.rows @ self.Q.astype(np.float32)
 
-    def members(self, rows: TrainingSet) -> list[IntArray]:
-        """Return the rows of each leaf; an empty leaf gets those of the closest nonempty leaf in the tree."""
-        mine = members(self.router, self.points(rows))
+    def members(self, points: FloatArray) -> list[IntArray]:
+        """Return the points of each leaf; an empty leaf gets those of the closest leaf that has some."""
+        mine = members(self.router, points)
         full = [s for s, part in enumerate(mine) if len(part)]
         return [part if len(part) else mine[min(full, key=lambda t: s ^ t)] for s, part in enumerate(mine)]
 
@@ -143,7 +143,7 @@ def begin(
     moved = replace(rows, rows=points)
     router = fit_router(points.astype(np.float64), shape.n_levels, streams[0])
     student = Student(shape, Q, router, [], *units)
-    mine, seeds = student.members(rows), children(streams[1], router.n_leaves)
+    mine, seeds = student.members(points), children(streams[1], router.n_leaves)
     with one_blas_thread():
         leaves = [first_units(moved.some(own), shape.n_units, seed) for own, seed in zip(mine, seeds)]
     return replace(student, leaves=leaves)
@@ -158,7 +158,7 @@ def learn_together(
         assert held_out is not None
         return held_out.loss(replace(student, Q=Q, leaves=leaves).values(held_out.rows))
 
-    sets = [LeafRows.of(rows.some(mine)) for mine in student.members(rows)]
+    sets = [LeafRows.of(rows.some(mine)) for mine in student.members(student.points(rows))]
     watched = None if held_out is None else watch
     Q, leaves = learn_units(student.leaves, sets, limit, student.Q, watched)
     return replace(student, Q=Q, leaves=leaves)
@@ -171,6 +171,6 @@ def learn_alone(student: Student, rows: TrainingSet, limit: Limit) -> Student:
     """
     moved, leaves = replace(rows, rows=student.points(rows)), list[Units]()
     with one_blas_thread():
-        for units, mine in zip(student.leaves, student.members(rows), strict=True):
+        for units, mine in zip(student.leaves, student.members(moved.rows), strict=True):
             leaves += learn_units([units], [LeafRows.of(moved.some(mine))], limit)[1]
     return replace(student, leaves=leaves)

@@ -181,16 +181,10 @@ class Pool:
         pool.known = join_sets([self._scaled(more), self.known])
         return pool
 
-    @property
-    def most(self) -> int:
-        """The most rows that the pool gives."""
-        if self.own.teacher is None:
-            return len(self.own.rows)
-        return max(len(self.own.rows), NUMBERS // self.own.rows.shape[1])
-
     def rows(self, count: int) -> TrainingSet:
-        """Return the first ``count`` rows, or as many as there are."""
-        count = min(count, self.most)
+        """Return the first ``count`` rows, or as many as there are: copies need a teacher."""
+        n, d = self.own.rows.shape
+        count = min(count, n if self.own.teacher is None else max(n, NUMBERS // d))
         blocks = [self.known]
         missing = count - len(self.known.rows)
         while missing > 0:
