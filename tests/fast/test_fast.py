@@ -147,7 +147,7 @@ def test_copies_are_labelled_by_the_teacher(rows):
         trainers = [
             trainer_of(one, held, np.eye(3)) for one in (training_set, replace(training_set, teacher=None))
         ]
-        errors.append([trainer.fitted(Shape(0, 8, 3)).loss for trainer in trainers])
+        errors.append([trainer.fit(Shape(0, 8, 3)).loss for trainer in trainers])
     taught, alone = np.sum(errors, axis=0)
     assert taught < 0.8 * alone
 
@@ -362,12 +362,12 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
     learned, held = training_set.some(np.arange(500)), training_set.some(np.arange(500, 700))
     trainer = trainer_of(learned, held, np.eye(3))
     _, trial = trainer.judge("teacher", Shape(0, 6, 3))
-    linear = trainer.judged(linear_student(trainer.pools["teacher"]), "teacher")
-    found = trainer.fitted(Shape(0, 6, 3))
+    linear = trainer.validate(linear_student(trainer.pools["teacher"]), "teacher")
+    found = trainer.fit(Shape(0, 6, 3))
     left = held.values - np.clip(found.student.predictor()(held.rows), -1.0, 1.0)
     assert found.loss == pytest.approx(np.mean(left**2))
     assert found.loss <= trial.loss < 0.5 * linear.loss
-    more = trainer.again(found, trainer.pools["teacher"].joined(held)).predictor()
+    more = trainer.refit(found, trainer.pools["teacher"].joined(held)).predictor()
     assert np.abs(more(held.rows) - found.student.predictor()(held.rows)).max() > 0
 
 

@@ -120,7 +120,7 @@ def fit_fast(
     )
     best, used = _best_shape(plan, trainer, clock)
 
-    stored = rounded(best.student.predictor(), plan.dtype, training.rows)
+    stored = round_numbers(best.student.predictor(), plan.dtype, training.rows)
     outputs = np.asarray(stored(held_out.rows), np.float64)
     agreement = same_class if labelled.classifies else explained_variance
     fidelity = agreement(outputs, teacher(held_out.rows), held_out.weights)
@@ -138,7 +138,7 @@ def fit_fast(
             pool = Pool(everything.with_unlabelled(unlabelled), center, spread, Q, seed)
         else:
             pool = trainer.pools[best.learned].joined(trainer.held_out[best.learned])
-        student = trainer.again(best, pool)
+        student = trainer.refit(best, pool)
     predictor = student.predictor().astype(plan.dtype)
     return FastFit(predictor, best.shape, best.learned, best.score, fidelity, held_out, outputs)
 
@@ -182,7 +182,7 @@ def _training_sets(labelled: TrainingSet, learn: str, teacher: Teacher) -> dict[
 def _best_shape(plan: FastPlan, trainer: ShapeTrainer, clock: ModelClock) -> tuple[FittedShape, float]:
     """Return the fit of the planned sizes, or the best one within the cost, and its part of the cost."""
     if plan.sizes is not None:
-        return trainer.fitted(plan.sizes), 1.0
+        return trainer.fit(plan.sizes), 1.0
     pool = next(iter(trainer.pools.values()))
     d, K = pool.own.rows.shape[1], pool.own.values.shape[1]
     timed = partial(clock, far_center(pool.center, pool.inverse) is not None)
@@ -196,7 +196,9 @@ def _best_shape(plan: FastPlan, trainer: ShapeTrainer, clock: ModelClock) -> tup
     return best, timed(least if best.linear else best.shape) / limit
 
 
-def rounded(predictor: FastPredictor, dtype: np.dtype[np.floating], rows: Float64Array) -> FastPredictor:
+def round_numbers(
+    predictor: FastPredictor, dtype: np.dtype[np.floating], rows: Float64Array
+) -> FastPredictor:
     """Return a predictor with numbers of a type; warn if that changes the values of training rows much.
 
     The projection holds one over the deviation of a feature, which float16 rounds to few digits or to

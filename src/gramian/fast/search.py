@@ -115,17 +115,17 @@ class ShapeTrainer:
         Q = metric_directions(self.M, pool.spread, shape.n_directions) * pool.spread[:, None]
         shape = replace(shape, n_directions=Q.shape[1])
         rows, rng = self.rows(pool, shape, TRIAL), np.random.default_rng(self.seed)
-        start = self.judged(begin(rows, shape, Q, (pool.center, pool.inverse), rng), name)
-        trial = self.further(start, name, TRIAL)
+        start = self.validate(begin(rows, shape, Q, (pool.center, pool.inverse), rng), name)
+        trial = self.improve(start, name, TRIAL)
         return trial.loss, trial
 
-    def further(self, trial: FittedShape, name: str, effort: StageLimits) -> FittedShape:
+    def improve(self, trial: FittedShape, name: str, effort: StageLimits) -> FittedShape:
         """Go on with a student, on a training set; return the better of both on the set's held-out rows.
 
         Within one set the loss compares stages and shapes, since it needs far fewer rows than an error count
         does; only between sets must the score decide.
         """
-        before = trial if trial.learned == name else self.judged(trial.student, name)
+        before = trial if trial.learned == name else self.validate(trial.student, name)
         deadline = self.deadline(effort.part)
         if time.perf_counter() >= deadline:
             return before
@@ -135,32 +135,32 @@ class ShapeTrainer:
             student = learn_alone(trial.student, rows, limit)
         else:
             student = learn_together(trial.student, rows, limit, self.held_out[name])
-        after = self.judged(student, name, effort is OWN)
+        after = self.validate(student, name, effort is OWN)
         return min(before, after, key=lambda one: one.loss)
 
-    def fitted(self, shape: Shape) -> FittedShape:
+    def fit(self, shape: Shape) -> FittedShape:
         """Fit a shape to the end."""
         first = next(iter(self.pools))
-        return self.ended(self.further(self.judge(first, shape)[1], first, FINAL))
+        return self.finish(self.improve(self.judge(first, shape)[1], first, FINAL))
 
-    def ended(self, fit: FittedShape) -> FittedShape:
+    def finish(self, fit: FittedShape) -> FittedShape:
         """Fit a student to the end, and then to the labels too if they are ahead on the held-out rows.
 
         Leaves on their own have a step length and a quasi-Newton matrix each. Where they come much nearer to
         the teacher, all leaves with the directions go on once more.
         """
         for _ in range(2):
-            whole = self.further(fit, fit.learned, FULL)
-            fit = self.further(whole, fit.learned, OWN)
+            whole = self.improve(fit, fit.learned, FULL)
+            fit = self.improve(whole, fit.learned, OWN)
             if fit.loss > WORTH * whole.loss:
                 break
         for name in self.pools:
             if name != fit.learned:
-                tuned = self.further(fit, name, TUNE)
+                tuned = self.improve(fit, name, TUNE)
                 fit = max(fit, tuned, key=lambda one: one.score - AHEAD * (one.learned == name))
         return fit
 
-    def again(self, fit: FittedShape, pool: Pool) -> Student:
+    def refit(self, fit: FittedShape, pool: Pool) -> Student:
         """Go on from a fitted student on the rows of a pool that holds more than those it learned from."""
         if fit.linear:
             return linear_student(pool)
@@ -168,7 +168,7 @@ class ShapeTrainer:
         learn = learn_alone if fit.alone else learn_together
         return learn(fit.student, rows, Limit(AGAIN, self.deadline(1.0)))
 
-    def judged(self, student: Student, name: str, alone: bool = False) -> FittedShape:
+    def validate(self, student: Student, name: str, alone: bool = False) -> FittedShape:
         """Return a student with its score and its loss on the held-out rows."""
         if self.progress is not None:
             self.progress(1)
@@ -213,7 +213,7 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
 
     Every shape of :func:`worth_trying` is fitted for a few rounds to the teacher's values, or to the labels
     if they alone are learned. The ``FINALISTS`` with the smallest held-out loss go on, and the nearest of
-    them is fitted to the end (:meth:`ShapeTrainer.ended`). It competes with a linear model of each set,
+    them is fitted to the end (:meth:`ShapeTrainer.finish`). It competes with a linear model of each set,
     which wins a tie since nothing is cheaper. Raises ``BudgetError`` if the budget is below a linear model's
     cost.
     """
@@ -227,7 +227,7 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
             f"{d} features and {K} output(s). Raise cost to at least {math.ceil(least)} ns.",
             math.ceil(least),
         )
-    finals = [trainer.judged(linear_student(each), name) for name, each in trainer.pools.items()]
+    finals = [trainer.validate(linear_student(each), name) for name, each in trainer.pools.items()]
     directions = direction_counts(trainer.M)
     tried = search(
         first,
@@ -236,8 +236,8 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
         Limits(deadline=trainer.deadline(TRIAL.part)),
     )
     if tried.made:
-        nearest = [trainer.further(one.evidence, first, FINAL) for one in tried.ranked[:FINALISTS]]
-        finals.append(trainer.ended(min(nearest, key=lambda one: one.loss)))
+        nearest = [trainer.improve(one.evidence, first, FINAL) for one in tried.ranked[:FINALISTS]]
+        finals.append(trainer.finish(min(nearest, key=lambda one: one.loss)))
     return max(finals, key=lambda final: final.score)
 
 

@@ -157,7 +157,7 @@ def learn_units(
         if since >= PATIENCE:
             raise StopIteration
 
-    # These arrays are so short that several BLAS threads would only wait for each other.
+    # The arrays of a leaf are so small that two threads took twice as long as one, in BLAS or beside it.
     with one_blas_thread():
         theta = start
         if len(start):
