@@ -21,11 +21,11 @@ from gramian.exceptions import BudgetError, InputError
 from gramian.fast.base import FastKernelModel
 from gramian.fast.cost import dummy, parse_cost
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.leaves import Limit, first_units, learn_together, scale_limits
+from gramian.fast.learning.leaves import Limit, first_units, learn_units, scale_limits
 from gramian.fast.learning.loss import LeafRows, Tile, gradients, settle
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
 from gramian.fast.learning.training_set import Pool, TrainingSet
-from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
+from gramian.fast.search import ShapeTrainer, linear_student, search_shapes, worth_trying
 from gramian.fast.serving.router import LeafTiles, fit_router
 from gramian.fast.teachers import libsvm_values
 from gramian.search import search
@@ -102,7 +102,7 @@ def test_units_find_the_units_that_made_the_values(rows):
     own = TrainingSet(rows, values, np.ones(700))
     leaf = LeafRows.of(own)
     start = first_units(own, 3, np.random.default_rng(0))
-    Q, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(300), Engine(1))
+    Q, (found,) = learn_units([start], [leaf], Limit(300), np.eye(3))
     z = rows @ Q
     assert np.abs(values_at(z, found) - values).max() < 1e-2
     points = np.column_stack([z, np.ones(700), np.square(z)])
@@ -131,7 +131,7 @@ def test_metric_sees_the_directions_of_the_teacher(rows):
 def trainer_of(training_set, held, M):
     d = training_set.rows.shape[1]
     pool = Pool(training_set, np.zeros(d), np.ones(d), np.eye(d), np.random.default_rng(0))
-    return ShapeTrainer(M, {"teacher": pool}, {"teacher": held}, held, 0, Engine(1))
+    return ShapeTrainer(M, {"teacher": pool}, {"teacher": held}, held, 0)
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_copies_are_labelled_by_the_teacher(rows):
         trainers = [
             trainer_of(one, held, np.eye(3)) for one in (training_set, replace(training_set, teacher=None))
         ]
-        errors.append([trainer.fitted(Shape(0, 8, 3)).loss for trainer in trainers])
+        errors.append([trainer.fit(Shape(0, 8, 3)).loss for trainer in trainers])
     taught, alone = np.sum(errors, axis=0)
     assert taught < 0.8 * alone
 
@@ -158,7 +158,6 @@ def test_many_classes_and_a_budget(rows, monkeypatch):
     monkeypatch.setattr(
         FastKernelModel, "_nanoseconds", lambda model, d, K, centers, shape: 0.1 * shape.operations(d, K)
     )
-    monkeypatch.setattr(fast_fit, "linear_cost", lambda d, K, n: 0.2 * d * K)
     monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: 0.2 * d * K)
     sums = rows[:, 0] + np.sin(2.0 * rows[:, 1])
     y = np.digitize(sums, [-1.0, 0.0, 1.0])
@@ -264,7 +263,7 @@ def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows,
     Q, own = rng.normal(size=(3, 2)), rng.normal(size=(4, 4)) * [1.0, 1.0, 0.1, 0.1]
 
     def value(Q, own):  # with bounds the weights are the best ones only after many updates of the targets
-        return settle(leaf, own[:, :2], own[:, 2:], Q, rounds=300).objective
+        return settle(leaf, own[:, :2], own[:, 2:], Q, rounds=300).units.objective
 
     of_own, of_Q = gradients(settle(leaf, own[:, :2], own[:, 2:], Q, rounds=300), directions=True)
     for point, gradient, at in ((Q, of_Q, 0), (own, of_own, 1)):
@@ -284,7 +283,7 @@ def test_learning_together_finds_directions_that_the_metric_missed(rows):
     leaf = LeafRows.of(own)
     wrong = np.array([[0.6], [0.7], [0.4]])
     start = first_units(replace(own, rows=rows @ wrong), 6, np.random.default_rng(0))
-    Q, (found,) = learn_together(wrong, [start], [leaf], Limit(200), Engine(1))
+    Q, (found,) = learn_units([start], [leaf], Limit(200), wrong)
     assert found.objective < 0.05 * start.objective
     np.testing.assert_allclose(
         np.abs(Q[:, 0]) / np.linalg.norm(Q), truth[:, 0] / np.linalg.norm(truth), atol=0.03
@@ -296,7 +295,7 @@ def test_units_are_no_sharper_than_float32_predicts(rows):
     own = TrainingSet(rows, spikes, np.ones(700))
     leaf = LeafRows.of(own)
     start = first_units(own, 8, np.random.default_rng(0))
-    _, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(100), Engine(1))
+    _, (found,) = learn_units([start], [leaf], Limit(100), np.eye(3))
     assert found.log_scales.max() > start.log_scales.max() + 0.5
     assert found.log_scales.max() <= scale_limits(leaf)[1] + 1e-6
 
@@ -362,26 +361,30 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
     training_set = TrainingSet(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
     learned, held = training_set.some(np.arange(500)), training_set.some(np.arange(500, 700))
     trainer = trainer_of(learned, held, np.eye(3))
-    trial = trainer.begun("teacher", Shape(0, 6, 3))
-    found = trainer.fitted(Shape(0, 6, 3))
+    _, trial = trainer.judge("teacher", Shape(0, 6, 3))
+    linear = trainer.validate(linear_student(trainer.pools["teacher"]), "teacher")
+    found = trainer.fit(Shape(0, 6, 3))
     left = held.values - np.clip(found.student.predictor()(held.rows), -1.0, 1.0)
     assert found.loss == pytest.approx(np.mean(left**2))
-    assert found.loss <= trial.loss < 0.5 * trainer.linear("teacher").loss
-    more = trainer.again(found, trainer.pools["teacher"].joined(held)).predictor()
+    assert found.loss <= trial.loss < 0.5 * linear.loss
+    more = trainer.refit(found, trainer.pools["teacher"].joined(held)).predictor()
     assert np.abs(more(held.rows) - found.student.predictor()(held.rows)).max() > 0
 
 
 def test_trials_go_no_deeper_than_a_level_that_is_clearly_worse():
     losses = {(1, 0): 1.0, (1, 2): 1.2, (1, 4): 1.3, (1, 6): 0.1, (2, 0): 1.0, (2, 2): 0.5}
 
-    shapes = iter([Shape(levels, 3, r) for r, levels in losses])
+    def clock(shape):  # three units are within the budget, and for two directions no more than two levels
+        return np.inf if shape.n_directions == 2 and shape.n_levels > 2 else shape.n_units
+
     found = search(
         None,
-        lambda trials: worth_trying(trials, shapes),
-        lambda _, shape: (losses[shape.n_directions, shape.n_levels], None),
+        lambda trials: worth_trying(trials, 3.0, clock, 10**6, (1, 2)),
+        lambda _, shape: (losses[shape.n_directions, shape.n_levels], shape),
     )
     tried = [(trial.candidate.n_directions, trial.candidate.n_levels) for trial in found.made]
     assert tried == [(1, 0), (1, 2), (1, 4), (2, 0), (2, 2)]
+    assert {trial.candidate.n_units for trial in found.made} == {2}
 
 
 def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):

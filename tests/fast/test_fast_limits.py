@@ -27,7 +27,7 @@ SIZES = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 
 def timings(monkeypatch: pytest.MonkeyPatch, linear: float, shape: float) -> None:
     """Let a product X @ w take ``linear`` nanoseconds, a linear predictor ``shape``, and others far more."""
-    monkeypatch.setattr(fast_fit, "linear_cost", lambda d, K, n: linear)
+    monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: linear)
 
     def nanoseconds(model: object, d: int, K: int, centers: bool, one: Shape) -> float:
         return shape if one.n_units == one.n_levels == 0 else np.inf
@@ -90,7 +90,7 @@ def test_equal_fits_give_equal_models_however_busy_the_machine_is(monkeypatch: p
 
     monkeypatch.setattr(fast_cost, "run_seconds", seconds)
     monkeypatch.setattr(fast_base, "_TIMED", {})
-    monkeypatch.setattr(fast_fit, "linear_cost", lambda d, K, n: 1.0)
+    monkeypatch.setattr(fast_fit, "product_nanoseconds", lambda d, K, n: 1.0)
     first = gm.FastKernelRegressor(cost="2us", learn="labels", random_state=0).fit(X, y)
     timed, late[0] = runs[0], 1e6
     second = gm.FastKernelRegressor(cost="2us", learn="labels", random_state=0).fit(X, y)

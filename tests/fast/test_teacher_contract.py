@@ -82,11 +82,11 @@ def test_a_time_that_is_over_leaves_one_candidate_and_few_rows(monkeypatch):
     monkeypatch.setattr(module, "PenaltyTrials", Counted)
     monkeypatch.setattr(module, "FEW_ROWS", 100)
     rare = np.where(np.arange(800) == 7, "rare", np.where(X[:, 0] > 0.5, "right", "left"))
-    model = default_teacher(gm.KernelRidgeClassifier, X, rare, np.ones(800), 0, until=0.0)
+    model = default_teacher(gm.KernelRidgeClassifier, X, rare, np.ones(800), 0, deadline=0.0)
     assert len(tried) == len(module.ALPHAS)
     assert list(model.classes_) == ["left", "rare", "right"]
     assert model.score(X, rare) > 0.85
-    numbers = default_teacher(gm.KernelRidge, X, X[:, 0], np.ones(800), 0, until=0.0)
+    numbers = default_teacher(gm.KernelRidge, X, X[:, 0], np.ones(800), 0, deadline=0.0)
     assert numbers.approximation == "auto"
     assert numbers.score(X, X[:, 0]) > 0.9
 

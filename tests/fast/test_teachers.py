@@ -23,9 +23,9 @@ from sklearn.tree import DecisionTreeClassifier
 import gramian as gm
 from gramian.estimator.answers import probabilities
 from gramian.exceptions import AccuracyWarning, InputError
+from gramian.fast.compress import KnownRows
 from gramian.fast.fidelity import explained_variance, same_class
 from gramian.fast.probabilities import Calibration, smooth_labels
-from gramian.fast.teacher_adapters import KnownRows
 
 SMALL = {"n_levels": 1, "n_units": 6, "n_directions": 2, "random_state": 0}
 RNG = np.random.default_rng(0)

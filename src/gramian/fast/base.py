@@ -31,7 +31,6 @@ from gramian.fast.cost import (
     parse_cost,
     random_batch,
     seconds_per_row,
-    timed_batch,
     warn_if_missed,
 )
 from gramian.fast.fidelity import Fidelity
@@ -41,7 +40,7 @@ from gramian.fast.learning.training_set import TrainingSet
 from gramian.fast.serving.compiled import single_row
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.serving.predictor import FastPredictor
-from gramian.fast.teacher_adapters import by_name
+from gramian.fast.teachers import by_name
 from gramian.kernels.columns import dense
 
 #: Values of ``learn``: the targets that a fast model is fitted to.
@@ -125,7 +124,7 @@ class FastKernelModel(KernelEstimator):
         return np.asarray(dense(checked_values(self, rows, reset=reset, dtype=dtype)))
 
     def _given_teacher(self, X: RowsLike) -> Any:
-        """Return the teacher, asked about the columns of X; None if there is none that is fitted."""
+        """Return the teacher of rows with the columns of X; None if there is none that is fitted."""
         if self.teacher is None or is_unfitted(self.teacher):
             return None
         return by_name(self.teacher, X, Engine(self.n_jobs))
@@ -162,7 +161,8 @@ class FastKernelModel(KernelEstimator):
         fit = fit_fast(labelled, further, plan, teach, clock, progress)
         self.predictor_, self.shape_, self.learned_ = fit.predictor, fit.shape, fit.learned
         self.validation_score_, self.fidelity_ = fit.score, fit.fidelity
-        self._batch = timed_batch(labelled.rows, plan.batch_rows, np.random.default_rng(0))
+        drawn = np.random.default_rng(0).integers(len(labelled.rows), size=plan.batch_rows)
+        self._batch = np.asarray(labelled.rows[drawn], np.float32)
         if plan.sizes is None and (
             fit.shape.n_units or fit.shape.n_levels
         ):  # nothing is cheaper than a plane
@@ -197,7 +197,7 @@ class FastKernelModel(KernelEstimator):
         return model.predict
 
     def _nanoseconds(self, n_features: int, n_outputs: int, centers: bool, shape: Shape) -> float:
-        """Return the nanoseconds a row of ``predict`` with a shape, which centres the rows if asked to."""
+        """Return the nanoseconds a row of ``predict`` with a shape, which may centre the rows."""
         return interpolate_time(shape, partial(self._timed, n_features, n_outputs, centers))
 
     def _timed(self, n_features: int, n_outputs: int, centers: bool, shape: Shape) -> float:
@@ -225,12 +225,12 @@ class FastKernelModel(KernelEstimator):
             check_is_fitted(self, "predictor_")
         plain = self._is_plain(X)
         rows: Any = X if plain else self._dense(X, reset=False)
-        found = self.predictor_(rows, Engine(self.n_jobs))
+        values = self.predictor_(rows, Engine(self.n_jobs))
         if plain:
-            if np.isfinite(found).all():
-                return found
+            if np.isfinite(values).all():
+                return values
             rows = self._dense(X, reset=False)  # names a missing or an infinite value
-        return finite_values(found, rows.__getitem__)
+        return finite_values(values, rows.__getitem__)
 
     def _is_plain(self, X: RowsLike) -> bool:
         """Return whether X is an array that needs no check: its values are finite where the answers are."""

@@ -47,7 +47,7 @@ def default_teacher(
     targets: Array,
     weights: Array,
     random_state: RandomState,
-    until: float = math.inf,
+    deadline: float = math.inf,
 ) -> Any:
     """Train kernel ridge with the kernel and penalty that have the least error on held-out rows.
 
@@ -55,7 +55,7 @@ def default_teacher(
     three with the alphas near their best on all of them. The error is the mean squared one, of targets ±1 for
     classes. The last model is fitted to all rows.
 
-    until : on the clock of ``time.perf_counter``. After it no candidate is begun, and the last model is
+    deadline : on the clock of ``time.perf_counter``. After it no candidate is begun, and the last model is
     fitted to about ``FEW_ROWS`` rows, with one of each class.
     """
     rng = np.random.default_rng(0)
@@ -80,24 +80,24 @@ def default_teacher(
         some = order[:count]
         half = max(1, len(some) // 2)
         split = Split(some[:half], some[half:] if len(some) > half else some)
-        ranked = search(split, ([one] for one in alive), error, Limits(deadline=until, at_least=1)).ranked
+        ranked = search(split, ([one] for one in alive), error, Limits(deadline=deadline, at_least=1)).ranked
         if not np.isfinite(ranked[0].error):
             break
         alpha = ranked[0].evidence
         places = [ALPHAS.index(trial.evidence) for trial in ranked[:kept]]
         # Go on with the best alpha of each kernel and its neighbours.
         alive = [(trial.candidate[0], ALPHAS[max(at - 1, 0) : at + 2]) for trial, at in zip(ranked, places)]
-        if count >= len(order) or time.perf_counter() >= until:
+        if count >= len(order) or time.perf_counter() >= deadline:
             break
     best = kernels[GAMMAS["gaussian"].index(1.0)] if constant else alive[0][0]
-    over = time.perf_counter() >= until
+    over = time.perf_counter() >= deadline
     if over and len(order) > FEW_ROWS:
         some = order[:FEW_ROWS]
         if kind is KernelRidgeClassifier:
             some = np.union1d(some, order[np.unique(targets[order], return_index=True)[1]])
         rows, targets, weights = rows[some], targets[some], weights[some]
     exact = not over and len(rows) > FEW_ROWS and keeps_tiles(len(rows), "float32", MEMORY)
-    seconds = None if math.isinf(until) else max(until - time.perf_counter(), LEAST_SECONDS)
+    seconds = None if math.isinf(deadline) else max(deadline - time.perf_counter(), LEAST_SECONDS)
     approximation = Exact(solver="cg", tol=EXACT_TOL, time_limit=seconds) if exact else "auto"
     model = kind(
         alpha, kernel=best, approximation=approximation, fit_intercept=True, random_state=random_state

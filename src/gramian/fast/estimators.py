@@ -215,8 +215,8 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         values = self._values(X)
         return log_probabilities(self.calibration_.log_odds(values))
 
-    def _teach(self, given: BaseEstimator | None, training: TrainingSet, until: float) -> Teacher:
-        """Return the ``given`` teacher, or one trained on the rows until a time, as decision values."""
+    def _teach(self, given: BaseEstimator | None, training: TrainingSet, deadline: float) -> Teacher:
+        """Return the ``given`` teacher, or one trained on the rows, as decision values."""
         rows, weights, engine = training.rows, training.weights, Engine(self.n_jobs)
         if given is not None:
             return class_teacher(given, self.classes_, engine, rows)
@@ -225,7 +225,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         if known.sum() == 1:
             return with_absent_classes(lambda X: np.ones((len(X), 1)), known)
         if self.teacher is None:
-            model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state, until)
+            model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state, deadline)
         else:
             model = fitted_teacher(clone(self.teacher), rows, labels, weights)
         ask = class_teacher(model, self.classes_[known], engine, rows)
@@ -313,15 +313,15 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         check_is_fitted(self, "predictor_")
         return flatten(self.predictor_, self.y_std_, self.y_mean_)
 
-    def _teach(self, given: BaseEstimator | None, training: TrainingSet, until: float) -> Teacher:
-        """Return the ``given`` teacher in units of the targets, or one trained on the rows until a time."""
+    def _teach(self, given: BaseEstimator | None, training: TrainingSet, deadline: float) -> Teacher:
+        """Return the ``given`` teacher in units of the targets, or one trained on the rows."""
         values, weights, engine = training.values, training.weights, Engine(self.n_jobs)
         if given is not None:
             ask = number_teacher(given, values.shape[1], engine)
             return lambda X: (ask(X) - self.y_mean_) / self.y_std_
-        wanted = values[:, 0] if values.shape[1] == 1 else values
+        targets = values[:, 0] if values.shape[1] == 1 else values
         if self.teacher is None:
-            model = default_teacher(KernelRidge, training.rows, wanted, weights, self.random_state, until)
+            model = default_teacher(KernelRidge, training.rows, targets, weights, self.random_state, deadline)
         else:
-            model = fitted_teacher(clone(self.teacher), training.rows, wanted, weights)
+            model = fitted_teacher(clone(self.teacher), training.rows, targets, weights)
         return number_teacher(model, values.shape[1], engine)

@@ -65,15 +65,15 @@ class Fidelity:
         )
 
 
-def warn_if_low(found: Fidelity, used: float, cost: str | float) -> None:
+def warn_if_low(fidelity: Fidelity, used: float, cost: str | float) -> None:
     """Warn if the agreement with a teacher is low although most of the budget is left.
 
     used : the part of the budget that the model takes.
     """
-    if used >= LITTLE_USED or found.value + 2.0 * found.standard_error >= LOW_AGREEMENT:
+    if used >= LITTLE_USED or fidelity.value + 2.0 * fidelity.standard_error >= LOW_AGREEMENT:
         return
     warnings.warn(
-        f"{found.agreement}, and the model takes only {100.0 * used:.0f} % of cost={cost!r}: the search "
+        f"{fidelity.agreement}, and the model takes only {100.0 * used:.0f} % of cost={cost!r}: the search "
         "found no better shape. Give more rows (unlabelled= needs no labels), a larger time_limit, or "
         "sizes (n_levels, n_units, n_directions).",
         AccuracyWarning,
@@ -81,29 +81,29 @@ def warn_if_low(found: Fidelity, used: float, cost: str | float) -> None:
     )
 
 
-def same_class(found: Float64Array, told: Float64Array, weights: Array) -> Fidelity:
+def same_class(values: Float64Array, teacher_values: Float64Array, weights: Array) -> Fidelity:
     """Compare the classes of decision values (n, outputs) with those of the teacher's.
 
     The standard error is that of (p n + 1)/(n + 2), so that it is not 0 if all classes agree.
     """
-    equal = likeliest(found) == likeliest(told)
+    equal = likeliest(values) == likeliest(teacher_values)
     value = float(np.average(equal, weights=weights))
     count = float(weights.sum() ** 2 / np.square(weights).sum())  # effective number of rows
     near = (value * count + 1.0) / (count + 2.0)
-    return Fidelity(SAME_CLASS, value, float(np.sqrt(near * (1.0 - near) / count)), len(found))
+    return Fidelity(SAME_CLASS, value, float(np.sqrt(near * (1.0 - near) / count)), len(values))
 
 
-def explained_variance(found: Float64Array, told: Float64Array, weights: Array) -> Fidelity:
+def explained_variance(values: Float64Array, teacher_values: Float64Array, weights: Array) -> Fidelity:
     """Return R² = 1 − Σ w ‖t − f‖²/Σ w ‖t − t̄‖² of values f (n, outputs) to the teacher's values t.
 
     The standard error follows from a linearisation of the ratio. If the teacher is constant, the value is 1
     for equal values and 0 for others.
     """
-    left = np.square(told - found).sum(axis=1)
-    whole = np.square(told - np.average(told, axis=0, weights=weights)).sum(axis=1)
+    left = np.square(teacher_values - values).sum(axis=1)
+    whole = np.square(teacher_values - np.average(teacher_values, axis=0, weights=weights)).sum(axis=1)
     total = float(weights @ whole)
     if not total > 0:
-        return Fidelity(EXPLAINED, float(not left.any()), 0.0, len(found))
+        return Fidelity(EXPLAINED, float(not left.any()), 0.0, len(values))
     ratio = float(weights @ left) / total
     error = float(np.linalg.norm(weights * (left - ratio * whole))) / total
-    return Fidelity(EXPLAINED, 1.0 - ratio, error, len(found))
+    return Fidelity(EXPLAINED, 1.0 - ratio, error, len(values))

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from gramian._phases import Progress
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, RandomState
 from gramian.data.source import as_source
-from gramian.engine import Engine
 from gramian.estimator.answers import likeliest, overflowing
 from gramian.estimator.repeats import repeats_together
 from gramian.exceptions import AccuracyWarning, InputError, user_level
@@ -36,8 +35,6 @@ TEACHER_PART = 0.25
 #: Change of the values by rounding, in units of their deviation, from which a fit warns; number of rows that
 #: are looked at. Chosen by hand.
 MOST_ROUNDING, ROUNDED_ROWS = 0.01, 1_000
-
-linear_cost = lru_cache(maxsize=256)(product_nanoseconds)
 
 #: Function from training rows and a time (``time.perf_counter``) by which to end to a teacher.
 Teach = Callable[[TrainingSet, float], Teacher]
@@ -117,16 +114,13 @@ def fit_fast(
         {name: each.some(held) for name, each in sets.items()},
         held_out,
         seed,
-        # One thread trains: the arrays of a leaf are so small that two threads took twice as long as one.
-        # The teacher's answers have all threads.
-        Engine(1),
         progress,
         start,
         plan.seconds,
     )
     best, used = _best_shape(plan, trainer, clock)
 
-    stored = rounded(best.student.predictor(), plan.dtype, training.rows)
+    stored = round_numbers(best.student.predictor(), plan.dtype, training.rows)
     outputs = np.asarray(stored(held_out.rows), np.float64)
     agreement = same_class if labelled.classifies else explained_variance
     fidelity = agreement(outputs, teacher(held_out.rows), held_out.weights)
@@ -137,14 +131,14 @@ def fit_fast(
     student = best.student
     # Beyond MOST_HELD_OUT the held-out rows are too few to be worth learning from.
     if len(kept) < len(order) and len(held) < MOST_HELD_OUT:
-        until = trainer.until(1.0)
-        if best.learned == "teacher" and plan.teacher == "unfitted" and time.perf_counter() < until:
-            teacher = teach(labelled.some(order), until)
+        deadline = trainer.deadline(1.0)
+        if best.learned == "teacher" and plan.teacher == "unfitted" and time.perf_counter() < deadline:
+            teacher = teach(labelled.some(order), deadline)
             everything = _training_sets(labelled, "teacher", teacher)["teacher"].some(order)
             pool = Pool(everything.with_unlabelled(unlabelled), center, spread, Q, seed)
         else:
             pool = trainer.pools[best.learned].joined(trainer.held_out[best.learned])
-        student = trainer.again(best, pool)
+        student = trainer.refit(best, pool)
     predictor = student.predictor().astype(plan.dtype)
     return FastFit(predictor, best.shape, best.learned, best.score, fidelity, held_out, outputs)
 
@@ -152,9 +146,8 @@ def fit_fast(
 def _split(labelled: TrainingSet, plan: FastPlan, rng: np.random.Generator) -> tuple[Array, Array, Array]:
     """Return the numbers of all rows that count, in random order, of the held-out rows and of the others."""
     order = rng.permutation(np.flatnonzero(labelled.weights > 0))
-    # The values of a fitted teacher say nothing about copies.
-    told = plan.teacher != "fitted"
-    order, repeats = repeats_together(order, as_source(labelled.rows), labelled.values, warn=told)
+    warns = plan.teacher != "fitted"  # whose values say nothing about copies
+    order, repeats = repeats_together(order, as_source(labelled.rows), labelled.values, warn=warns)
     groups = likeliest(labelled.values) if labelled.classifies else np.zeros(len(labelled.rows), np.intp)
     return order, *split_held_out(order, groups, repeats)
 
@@ -179,19 +172,21 @@ def split_held_out(order: Array, groups: Array, repeats: Array) -> tuple[Array, 
 
 def _training_sets(labelled: TrainingSet, learn: str, teacher: Teacher) -> dict[str, TrainingSet]:
     """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
-    taught = replace(labelled, teacher=teacher)
-    sets = {} if learn == "labels" else {"teacher": replace(taught, values=taught.asked(labelled.rows))}
-    return sets if learn == "teacher" else {**sets, "labels": labelled}
+    sets = {} if learn == "teacher" else {"labels": labelled}
+    if learn == "labels":
+        return sets
+    own = replace(labelled, teacher=teacher)
+    return {"teacher": replace(own, values=own.teacher_values(own.rows)), **sets}
 
 
 def _best_shape(plan: FastPlan, trainer: ShapeTrainer, clock: ModelClock) -> tuple[FittedShape, float]:
     """Return the fit of the planned sizes, or the best one within the cost, and its part of the cost."""
     if plan.sizes is not None:
-        return trainer.fitted(plan.sizes), 1.0
+        return trainer.fit(plan.sizes), 1.0
     pool = next(iter(trainer.pools.values()))
     d, K = pool.own.rows.shape[1], pool.own.values.shape[1]
     timed = partial(clock, far_center(pool.center, pool.inverse) is not None)
-    product, least = linear_cost(d, K, plan.batch_rows), linear_shape(d, K)
+    product, least = product_nanoseconds(d, K, plan.batch_rows), linear_shape(d, K)
     budget, unit = plan.budget
     limit = budget * product if unit == "x" else budget
     if unit == "x" and budget >= 1:
@@ -201,7 +196,9 @@ def _best_shape(plan: FastPlan, trainer: ShapeTrainer, clock: ModelClock) -> tup
     return best, timed(least if best.linear else best.shape) / limit
 
 
-def rounded(predictor: FastPredictor, dtype: np.dtype[np.floating], rows: Float64Array) -> FastPredictor:
+def round_numbers(
+    predictor: FastPredictor, dtype: np.dtype[np.floating], rows: Float64Array
+) -> FastPredictor:
     """Return a predictor with numbers of a type; warn if that changes the values of training rows much.
 
     The projection holds one over the deviation of a feature, which float16 rounds to few digits or to

@@ -7,16 +7,22 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from gramian._phases import Progress
 from gramian._typing import Float64Array
-from gramian.engine import Engine
 from gramian.exceptions import BudgetError
-from gramian.fast.learning.distill import LEAST_LEAF_ROWS, Shape, StageLimits, Student, alone, begin, together
-from gramian.fast.learning.leaves import Limit, Units
+from gramian.fast.learning.distill import (
+    LEAST_LEAF_ROWS,
+    Shape,
+    StageLimits,
+    Student,
+    begin,
+    learn_alone,
+    learn_together,
+)
+from gramian.fast.learning.leaves import Limit
 from gramian.fast.learning.loss import LeafRows, settle
 from gramian.fast.learning.metric import metric_directions
 from gramian.fast.learning.training_set import Pool, TrainingSet
@@ -78,8 +84,9 @@ class ShapeTrainer:
     """Trainer of fast predictors of any shape, with what all fits share.
 
     M : metric, the teacher's average gradient outer product (d, d); pools : rows to learn from, and
-    held_out : held-out rows with their values, both by the name of the training set; labelled : the held-out
-    rows with their labels, which give the scores.
+    held_out : held-out rows with their values, both by the name of the training set. Every shape begins with
+    the first set: the teacher's values, if they are learned. labelled : the held-out rows with their labels,
+    which give the scores.
     """
 
     M: Float64Array
@@ -87,95 +94,81 @@ class ShapeTrainer:
     held_out: dict[str, TrainingSet]
     labelled: TrainingSet
     seed: int
-    engine: Engine
     progress: Progress | None = None  #: called with 1 for each predictor that is judged
     start: float = 0.0  #: on the clock of ``time.perf_counter``
     seconds: float = math.inf  #: for the whole fit
 
-    def until(self, part: float) -> float:
+    def deadline(self, part: float) -> float:
         """Return when a part of the time is over."""
         return self.start + part * self.seconds
 
-    def rows(self, name: str, shape: Shape, effort: StageLimits) -> TrainingSet:
-        """Return the rows of a training set that a stage learns from."""
-        pool = self.pools[name]
+    def rows(self, pool: Pool, shape: Shape, effort: StageLimits) -> TrainingSet:
+        """Return the rows of a pool that a stage learns from."""
         return pool.rows(effort.rows(shape, len(self.M), pool.own.values.shape[1]))
 
-    def begun(self, name: str, shape: Shape) -> FittedShape:
-        """Fit a shape for a few rounds.
+    def judge(self, name: str, shape: Shape) -> tuple[float, FittedShape]:
+        """Fit a shape for a few rounds, and return its loss with the fit.
 
         If the metric has fewer directions above rounding than the shape asks for, fewer are used.
         """
         pool = self.pools[name]
         Q = metric_directions(self.M, pool.spread, shape.n_directions) * pool.spread[:, None]
         shape = replace(shape, n_directions=Q.shape[1])
-        rows, rng = self.rows(name, shape, TRIAL), np.random.default_rng(self.seed)
-        first = begin(rows, shape, Q, (pool.center, pool.inverse), rng, self.engine)
-        return self.further(self.judged(first, name), name, TRIAL)
+        rows, rng = self.rows(pool, shape, TRIAL), np.random.default_rng(self.seed)
+        start = self.validate(begin(rows, shape, Q, (pool.center, pool.inverse), rng), name)
+        trial = self.improve(start, name, TRIAL)
+        return trial.loss, trial
 
-    def judge(self, name: str, shape: Shape) -> tuple[float, FittedShape]:
-        """Return the loss of a shape that is fitted for a few rounds, and the fit."""
-        found = self.begun(name, shape)
-        return found.loss, found
-
-    def further(self, found: FittedShape, name: str, effort: StageLimits) -> FittedShape:
+    def improve(self, trial: FittedShape, name: str, effort: StageLimits) -> FittedShape:
         """Go on with a student, on a training set; return the better of both on the set's held-out rows.
 
         Within one set the loss compares stages and shapes, since it needs far fewer rows than an error count
         does; only between sets must the score decide.
         """
-        before = found if found.learned == name else self.judged(found.student, name)
-        if time.perf_counter() >= self.until(effort.part):
+        before = trial if trial.learned == name else self.validate(trial.student, name)
+        deadline = self.deadline(effort.part)
+        if time.perf_counter() >= deadline:
             return before
-        rows = self.rows(name, found.shape, effort)
-        limit = Limit(effort.most_rounds(found.shape, rows), self.until(effort.part))
+        rows = self.rows(self.pools[name], trial.shape, effort)
+        limit = Limit(effort.most_rounds(trial.shape, rows), deadline)
         if effort is OWN:
-            student = alone(found.student, rows, limit, self.engine)
+            student = learn_alone(trial.student, rows, limit)
         else:
-            student = together(found.student, rows, limit, self.engine, self.held_out[name])
-        after = self.judged(student, name, effort is OWN)
+            student = learn_together(trial.student, rows, limit, self.held_out[name])
+        after = self.validate(student, name, effort is OWN)
         return min(before, after, key=lambda one: one.loss)
 
-    @property
-    def first(self) -> str:
-        """The set that every shape begins with: the teacher's values, with their rows between the rows."""
-        return "teacher" if "teacher" in self.pools else "labels"
-
-    def fitted(self, shape: Shape) -> FittedShape:
+    def fit(self, shape: Shape) -> FittedShape:
         """Fit a shape to the end."""
-        return self.ended(self.further(self.begun(self.first, shape), self.first, FINAL))
+        first = next(iter(self.pools))
+        return self.finish(self.improve(self.judge(first, shape)[1], first, FINAL))
 
-    def ended(self, found: FittedShape) -> FittedShape:
+    def finish(self, fit: FittedShape) -> FittedShape:
         """Fit a student to the end, and then to the labels too if they are ahead on the held-out rows.
 
         Leaves on their own have a step length and a quasi-Newton matrix each. Where they come much nearer to
         the teacher, all leaves with the directions go on once more.
         """
         for _ in range(2):
-            whole = self.further(found, found.learned, FULL)
-            found = self.further(whole, found.learned, OWN)
-            if found.loss > WORTH * whole.loss:
+            whole = self.improve(fit, fit.learned, FULL)
+            fit = self.improve(whole, fit.learned, OWN)
+            if fit.loss > WORTH * whole.loss:
                 break
         for name in self.pools:
-            if name != found.learned:
-                tuned = self.further(found, name, TUNE)
-                found = max(found, tuned, key=lambda one: one.score - AHEAD * (one.learned == name))
-        return found
+            if name != fit.learned:
+                tuned = self.improve(fit, name, TUNE)
+                fit = max(fit, tuned, key=lambda one: one.score - AHEAD * (one.learned == name))
+        return fit
 
-    def again(self, found: FittedShape, pool: Pool) -> Student:
+    def refit(self, fit: FittedShape, pool: Pool) -> Student:
         """Go on from a fitted student on the rows of a pool that holds more than those it learned from."""
-        if found.linear:
+        if fit.linear:
             return linear_student(pool)
-        effort = OWN if found.alone else FULL
-        rows = pool.rows(effort.rows(found.shape, len(self.M), pool.own.values.shape[1]))
-        limit = Limit(AGAIN, self.until(1.0))
-        return (alone if found.alone else together)(found.student, rows, limit, self.engine)
+        rows = self.rows(pool, fit.shape, OWN if fit.alone else FULL)
+        learn = learn_alone if fit.alone else learn_together
+        return learn(fit.student, rows, Limit(AGAIN, self.deadline(1.0)))
 
-    def linear(self, name: str) -> FittedShape:
-        """Fit a linear model to a training set."""
-        return self.judged(linear_student(self.pools[name]), name)
-
-    def judged(self, student: Student, name: str, alone: bool = False) -> FittedShape:
+    def validate(self, student: Student, name: str, alone: bool = False) -> FittedShape:
         """Return a student with its score and its loss on the held-out rows."""
         if self.progress is not None:
             self.progress(1)
@@ -188,33 +181,13 @@ def linear_student(pool: Pool) -> Student:
     """Return a linear model of a pool's own rows, in float64."""
     own, d = pool.own, pool.own.rows.shape[1]
     leaf = LeafRows.of(replace(own, rows=(own.rows - pool.center) * pool.inverse))
-    units = Units.of(settle(leaf, np.zeros((0, d)), np.zeros((0, d)), rounds=LINEAR_ROUNDS))
+    units = settle(leaf, np.zeros((0, d)), np.zeros((0, d)), rounds=LINEAR_ROUNDS).units
     return Student(Shape(0, 0, d), np.eye(d), TreeRouter(), [units], pool.center, pool.inverse)
 
 
 def linear_shape(n_features: int, n_outputs: int) -> Shape:
     """Return the shape of one linear model: its outputs are its directions."""
     return Shape(0, 0, min(n_features, n_outputs))
-
-
-def shapes_within(
-    nanoseconds: float, clock: Clock, n_rows: int, directions: tuple[int, ...]
-) -> Iterator[Shape]:
-    """Yield for each number of levels and directions the shape with the most units within the budget."""
-    for r in directions:
-        for levels in LEVELS:
-            if levels and n_rows < LEAST_LEAF_ROWS * 2**levels:
-                break
-
-            def beyond(units: int, levels: int = levels, r: int = r) -> bool:
-                return clock(Shape(levels, units, r)) > nanoseconds
-
-            count = bisect_left(UNITS, True, key=beyond)  # the time grows with the units, up to noise
-            fitting = Shape(levels, UNITS[count - 1], r) if count else None
-            if fitting is None:
-                break
-            if fitting.n_units or fitting.n_levels:
-                yield fitting
 
 
 def direction_counts(M: Float64Array) -> tuple[int, ...]:
@@ -238,13 +211,14 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
 def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> FittedShape:
     """Return the best predictor within ``nanoseconds`` a row.
 
-    Every shape of :func:`shapes_within` is fitted for a few rounds to the teacher's values, or to the labels
+    Every shape of :func:`worth_trying` is fitted for a few rounds to the teacher's values, or to the labels
     if they alone are learned. The ``FINALISTS`` with the smallest held-out loss go on, and the nearest of
-    them is fitted to the end (:meth:`ShapeTrainer.ended`). It competes with a linear model of each set,
+    them is fitted to the end (:meth:`ShapeTrainer.finish`). It competes with a linear model of each set,
     which wins a tie since nothing is cheaper. Raises ``BudgetError`` if the budget is below a linear model's
     cost.
     """
-    own = next(iter(trainer.pools.values())).own
+    first, pool = next(iter(trainer.pools.items()))
+    own = pool.own
     d, K = own.rows.shape[1], own.values.shape[1]
     least = clock(linear_shape(d, K))
     if least > nanoseconds:
@@ -253,30 +227,44 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
             f"{d} features and {K} output(s). Raise cost to at least {math.ceil(least)} ns.",
             math.ceil(least),
         )
-    finals = [trainer.linear(each) for each in trainer.pools]
-    shapes = shapes_within(nanoseconds, clock, len(own.rows), direction_counts(trainer.M))
+    finals = [trainer.validate(linear_student(each), name) for name, each in trainer.pools.items()]
+    directions = direction_counts(trainer.M)
     tried = search(
-        trainer.first,
-        partial(worth_trying, shapes=shapes),
+        first,
+        lambda trials: worth_trying(trials, nanoseconds, clock, len(own.rows), directions),
         trainer.judge,
-        Limits(deadline=trainer.until(TRIAL.part)),
+        Limits(deadline=trainer.deadline(TRIAL.part)),
     )
     if tried.made:
-        nearest = [trainer.further(one.evidence, trainer.first, FINAL) for one in tried.ranked[:FINALISTS]]
-        finals.append(trainer.ended(min(nearest, key=lambda one: one.loss)))
+        nearest = [trainer.improve(one.evidence, first, FINAL) for one in tried.ranked[:FINALISTS]]
+        finals.append(trainer.finish(min(nearest, key=lambda one: one.loss)))
     return max(finals, key=lambda final: final.score)
 
 
-def worth_trying(trials: Trials[Shape, FittedShape], shapes: Iterator[Shape]) -> Iterator[list[Shape]]:
-    """Yield shapes one by one; once a deeper tree is clearly worse, skip the still deeper ones."""
-    best: dict[int, float] = {}
-    ended: set[int] = set()
-    for shape in shapes:
-        r = shape.n_directions
-        if r in ended:
-            continue
-        yield [shape]
-        loss = trials.made[-1].error
-        if loss > WORSE * best.get(r, np.inf):
-            ended.add(r)
-        best[r] = min(loss, best.get(r, np.inf))
+def worth_trying(
+    trials: Trials[Shape, FittedShape],
+    nanoseconds: float,
+    clock: Clock,
+    n_rows: int,
+    directions: tuple[int, ...],
+) -> Iterator[list[Shape]]:
+    """Yield for each number of directions and levels the shape with the most units within the budget.
+
+    Once a deeper tree is clearly worse, the still deeper ones are left out.
+    """
+    for r in directions:
+        best = math.inf
+        for levels in LEVELS:
+            if levels and n_rows < LEAST_LEAF_ROWS * 2**levels:
+                break
+            # The time grows with the units, up to noise.
+            count = bisect_left(UNITS, True, key=lambda u: clock(Shape(levels, u, r)) > nanoseconds)
+            if not count:
+                break
+            shape = Shape(levels, UNITS[count - 1], r)
+            if shape.n_units or shape.n_levels:
+                yield [shape]
+                loss = trials.made[-1].error
+                if loss > WORSE * best:
+                    break
+                best = min(loss, best)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,15 @@ from scipy.sparse import issparse
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.validation import has_fit_parameter
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, RowsLike
 from gramian.compression.expansion import PairwisePredictor
+from gramian.data.formats.frames import maker_like, opened_frame
+from gramian.data.names import names_of, places_of, with_columns
+from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.estimator.answers import likeliest
+from gramian.estimator.base import KernelEstimator
+from gramian.estimator.rows import names_known
 from gramian.exceptions import AccuracyWarning, GramianError, InputError, quoted, shortened, user_level
 from gramian.fast.learning.metric import Teacher
 from gramian.kernels.resolve import resolve_kernel
@@ -97,13 +103,13 @@ def class_teacher(
 def with_absent_classes(teacher: Teacher, known: Array) -> Teacher:
     """Return a teacher of the ``known`` classes (a mask of all) with the value −1 for each other class."""
 
-    def values(rows: Array) -> Float64Array:
-        told = teacher(rows)
-        found = np.full((len(rows), len(known)), -1.0)
-        found[:, known] = np.hstack([-told, told]) if told.shape[1] < known.sum() else told
-        return found[:, 1:] if len(known) == 2 else found
+    def all_values(rows: Array) -> Float64Array:
+        values = teacher(rows)
+        every = np.full((len(rows), len(known)), -1.0)
+        every[:, known] = np.hstack([-values, values]) if values.shape[1] < known.sum() else values
+        return every[:, 1:] if len(known) == 2 else every
 
-    return values
+    return all_values
 
 
 #: A function from rows to decision values, and the column of each class; None where columns are in order.
@@ -128,20 +134,20 @@ def _ways(teacher: BaseEstimator, classes: Array, engine: Engine) -> list[Way]:
 
 def _like_predict(teacher: BaseEstimator, ways: list[Way], classes: Array, rows: Array) -> Way:
     """Return the first way whose likeliest class is that of ``predict``; failing that, the nearest one."""
-    told, apart = None, []
+    labels, apart = None, []
     for ask, order in ways:
         found = _ask(teacher, ask, rows)  # first, since its error names the teacher
-        if told is None:
+        if labels is None:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "X does not have valid feature names")
-                told = np.asarray(teacher.predict(rows)).ravel()
+                labels = np.asarray(teacher.predict(rows)).ravel()
         found = found[:, None] if found.ndim == 1 else found
         if found.shape[1] != (1 if len(classes) == 2 else len(classes)):
             apart.append(1.0)  # such as a value for each pair of classes
             continue
         if order is not None:
             found = -found if found.shape[1] == 1 else found[:, order]
-        apart.append(float(np.mean(classes[likeliest(found)] != told)))
+        apart.append(float(np.mean(classes[likeliest(found)] != labels)))
         if apart[-1] <= TIES:
             break
     return ways[int(np.argmin(apart))]
@@ -210,6 +216,39 @@ def known_classes(model: BaseEstimator, y: ArrayLike) -> Array | None:
         stacklevel=user_level(),
     )
     return wider
+
+
+def by_name(teacher: BaseEstimator, X: RowsLike, engine: Engine) -> Any:
+    """Return a fitted teacher of the rows X that is asked about arrays with the columns of X.
+
+    If X is a frame, the teacher gets frames. If both have names, it gets the columns in its own order.
+    """
+    X = opened_frame(X)
+    names, known = names_of(X), names_known(teacher)
+    places = None
+    if names is not None and known is not None:
+        places = places_of(names, known, type(teacher).__name__)
+    if places is None and libsvm_values(teacher, engine) is not None:
+        return teacher
+    # scikit-learn's models say whether they learned from rows without names.
+    nameless = hasattr(teacher, "n_features_in_") and not hasattr(teacher, "feature_names_in_")
+    form = None if nameless else maker_like(X)
+    if form is not None:
+        made = form
+        form = made if places is None else lambda rows: with_columns(made(rows), places)
+    elif names is not None and known is not None:
+        form = partial(_order_columns, places, known if isinstance(teacher, KernelEstimator) else None)
+    return teacher if form is None else Translated(teacher, form)
+
+
+def _order_columns(places: Sequence[int] | None, names: tuple[str, ...] | None, rows: Array) -> Any:
+    """Return rows with the columns at these places; with ``names``, as a row source that has them."""
+    found = rows if places is None else rows[:, list(places)]
+    if names is None:
+        return found
+    source = ArraySource(found)
+    source.feature_names = names
+    return source
 
 
 def check_steady(teacher: Callable[[Array], Float64Array], rows: Array) -> None:

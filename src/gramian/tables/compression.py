@@ -151,7 +151,7 @@ def compressed_regressor(
     model: BaseEstimator, X: RowsLike, y: ArrayLike | None, cost: object, options: dict[str, Any]
 ) -> FastTabularRegressor:
     """Return a fast regressor that replaces a tabular one; see its ``compress``."""
-    source, numbers, rows, options = _lesson(model, X, options)
+    source, numbers, rows, options = _training_rows(model, X, options)
     given = None
     if y is not None:
         targets = NumberTargets(y, source.shape[0])
@@ -174,7 +174,7 @@ def compressed_classifier(
     model: BaseEstimator, X: RowsLike, y: ArrayLike | None, cost: object, options: dict[str, Any]
 ) -> FastTabularClassifier:
     """Return a fast classifier that replaces a tabular one; see its ``compress``."""
-    source, numbers, rows, options = _lesson(model, X, options)
+    source, numbers, rows, options = _training_rows(model, X, options)
     labels = model.model_.predict(rows)
     if y is not None:
         targets = ClassTargets(y, source.shape[0], model.classes_)
@@ -194,7 +194,7 @@ def compressed_classifier(
     return fast
 
 
-def _lesson(
+def _training_rows(
     model: BaseEstimator, X: RowsLike, options: dict[str, Any]
 ) -> tuple[RowSource, IntArray, Float64Array, dict[str, Any]]:
     """Return the encoded rows, numbers and values of those to learn from, and the fast model's options."""
@@ -321,7 +321,7 @@ def _of_table(
     categorical: object,
     options: dict[str, Any],
 ) -> Any:
-    """Return a fast model of tables like X, taught by a model that takes them as they are."""
+    """Return a fast model of tables like X, whose teacher takes them as they are."""
     if sp.issparse(X):
         raise InputError("X is sparse and holds values that are not finite numbers. Fill them in first.")
     columns = TableColumns.learn(X, categorical=categorical, rng=as_generator(options.get("random_state")))

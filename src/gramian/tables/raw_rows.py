@@ -10,7 +10,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY
 from gramian.data.formats.frames import frame_kind
 from gramian.exceptions import InputError
-from gramian.fast.teacher_adapters import KnownRows
+from gramian.fast.compress import KnownRows
 from gramian.tables.column import Column
 from gramian.tables.columns import TableColumns
 

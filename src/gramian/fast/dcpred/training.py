@@ -137,8 +137,8 @@ def fit_dcpred(
     source = scaled.over(rows.source)
     kernel = parameters.kernel.resolve_for(source, rows.weights)
     check_pseudo(parameters.pseudo, kernel)
-    asked = for_rows(parameters, source, len(rows.counted), wide=wide)
-    tree = train_dcpred(source, rows, targets, kernel, asked)
+    parameters = for_rows(parameters, source, len(rows.counted), wide=wide)
+    tree = train_dcpred(source, rows, targets, kernel, parameters)
     model = DCPredModel(tree, kernel, scaled)
     if missed := model.missed():
         worst = max(leaf.gradient for leaf in model.leaves)
@@ -151,7 +151,7 @@ def fit_dcpred(
     return model
 
 
-def for_rows(asked: DCPredParameters, source: RowSource, n_used: int, *, wide: bool) -> DCPredParameters:
+def for_rows(parameters: DCPredParameters, source: RowSource, n_used: int, *, wide: bool) -> DCPredParameters:
     """Return the parameters with what was left to the rows, of which ``n_used`` count.
 
     wide : whether float32 does not hold the targets.
@@ -159,12 +159,16 @@ def for_rows(asked: DCPredParameters, source: RowSource, n_used: int, *, wide: b
     small = source.dtype.itemsize == 1 or source.dtype == np.float32
     narrow = np.dtype(np.float32 if small or source.shape[0] > FLOAT64_ROWS else np.float64)
     leaves = int(np.clip(n_used // ROWS_PER_LEAF, 1, MOST_LEAVES))
-    dtype = np.dtype(np.float64) if wide else asked.dtype or narrow
-    return replace(asked, n_leaves=asked.n_leaves or leaves, dtype=dtype)
+    dtype = np.dtype(np.float64) if wide else parameters.dtype or narrow
+    return replace(parameters, n_leaves=parameters.n_leaves or leaves, dtype=dtype)
 
 
 def train_dcpred(
-    source: RowSource, rows: LabelledRows[Any], targets: TargetsOf, kernel: Kernel, asked: DCPredParameters
+    source: RowSource,
+    rows: LabelledRows[Any],
+    targets: TargetsOf,
+    kernel: Kernel,
+    parameters: DCPredParameters,
 ) -> DCPred:
     r"""Train DC-Pred++ on the rows of positive weight, whose inputs are those of ``source``.
 
@@ -177,22 +181,24 @@ def train_dcpred(
     64 MB of features a thread.
     Source: DC-Pred++, Algorithm 2.
     """
-    phases, engine, rng = asked.phases, asked.engine, as_generator(asked.random_state)
+    phases, engine, rng = parameters.phases, parameters.engine, as_generator(parameters.random_state)
     phases("partition")
     used, weights = rows.counted, rows.weights
     sample = source.take(used[_draw(len(used), SAMPLE_ROWS, rng)])
-    partition = fit_tree(sample, asked.n_leaves, n_levels=asked.n_levels, method=asked.partition, rng=rng)
+    partition = fit_tree(
+        sample, parameters.n_leaves, n_levels=parameters.n_levels, method=parameters.partition, rng=rng
+    )
     labels = np.empty(len(used), np.intp)
     for part in row_slices(len(used), 8 * TILE_ROWS):
         labels[part] = partition.route(source.take(used[part]), engine)
     order = np.argsort(labels, kind="stable")
     members = np.split(used[order], np.searchsorted(labels[order], np.arange(1, partition.n_blocks)))
-    _check_work(members, targets, asked)
+    _check_work(members, targets, parameters)
 
     def fit(task: tuple[IntArray, np.random.Generator]) -> Leaf:
         own, generator = task
-        costs = np.full(len(own), asked.cost) if weights is None else asked.cost * weights[own]
-        return fit_leaf(SubsetRows(source, own), targets(own), costs, kernel, asked, generator)
+        costs = np.full(len(own), parameters.cost) if weights is None else parameters.cost * weights[own]
+        return fit_leaf(SubsetRows(source, own), targets(own), costs, kernel, parameters, generator)
 
     leaves = []
     done = phases("leaves", partition.n_blocks, unit="leaves")

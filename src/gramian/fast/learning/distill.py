@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from gramian._random import children
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.engine import Engine
-from gramian.fast.learning.leaves import Limit, Units, first_units, learn_alone, learn_together
-from gramian.fast.learning.loss import LeafRows
+from gramian.engine import one_blas_thread
+from gramian.fast.learning.leaves import Limit, first_units, learn_units
+from gramian.fast.learning.loss import LeafRows, Units
 from gramian.fast.learning.training_set import TrainingSet, members
 from gramian.fast.serving.predictor import FastPredictor, far_center
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
@@ -36,11 +35,6 @@ class Shape:
         r, K, u = self.n_directions, n_outputs, self.n_units
         route = sum(2 * (r + 1) * (2**levels - 1) for levels in stage_levels(self.n_levels))
         return 2 * n_features * r + route + 2 * (2 * r + 1) * (u + K) + 4 * u + 2 * u * K
-
-    def leaf_numbers(self, n_outputs: int) -> int:
-        """Return the number of parameters of a leaf."""
-        r = self.n_directions
-        return self.n_units * (2 * r + n_outputs) + (r + 1) * n_outputs
 
     def round_operations(self, n_features: int, n_outputs: int) -> int:
         """Return the multiplications and additions a row of one training round."""
@@ -69,7 +63,9 @@ class StageLimits:
         least = LEAST_LEAF_ROWS * 2**shape.n_levels
         by_work = int(self.operations / self.rounds / shape.round_operations(n_features, n_outputs))
         most = max(min(self.most_rows, by_work), least)
-        numbers = 2**shape.n_levels * shape.leaf_numbers(n_outputs) + n_features * shape.n_directions
+        r, u = shape.n_directions, shape.n_units
+        of_leaf = u * (2 * r + n_outputs) + (r + 1) * n_outputs
+        numbers = 2**shape.n_levels * of_leaf + n_features * r
         return min(max(int(self.rows_per_number * numbers), least), most)
 
     def most_rounds(self, shape: Shape, rows: TrainingSet) -> int:
@@ -97,9 +93,9 @@ class Student:
         """Return z, shape (n, r)."""
         return rows.rows @ self.Q.astype(np.float32)
 
-    def members(self, rows: TrainingSet) -> list[IntArray]:
-        """Return the rows of each leaf; an empty leaf gets those of the closest nonempty leaf in the tree."""
-        mine = members(self.router, self.points(rows))
+    def members(self, points: FloatArray) -> list[IntArray]:
+        """Return the points of each leaf; an empty leaf gets those of the closest leaf that has some."""
+        mine = members(self.router, points)
         full = [s for s, part in enumerate(mine) if len(part)]
         return [part if len(part) else mine[min(full, key=lambda t: s ^ t)] for s, part in enumerate(mine)]
 
@@ -136,7 +132,6 @@ def begin(
     Q: Float64Array,
     units: tuple[Float64Array, Float64Array],
     rng: np.random.Generator,
-    engine: Engine,
 ) -> Student:
     """Return a student whose tree halves the rows and whose units start from k-means.
 
@@ -148,37 +143,34 @@ def begin(
     moved = replace(rows, rows=points)
     router = fit_router(points.astype(np.float64), shape.n_levels, streams[0])
     student = Student(shape, Q, router, [], *units)
-    mine, seeds = student.members(rows), children(streams[1], router.n_leaves)
-
-    def start(s: int) -> Units:
-        return first_units(moved.some(mine[s]), shape.n_units, seeds[s])
-
-    return replace(student, leaves=engine.map(start, range(router.n_leaves)))
+    mine, seeds = student.members(points), children(streams[1], router.n_leaves)
+    with one_blas_thread():
+        leaves = [first_units(moved.some(own), shape.n_units, seed) for own, seed in zip(mine, seeds)]
+    return replace(student, leaves=leaves)
 
 
-def together(
-    student: Student, rows: TrainingSet, limit: Limit, engine: Engine, held_out: TrainingSet | None = None
+def learn_together(
+    student: Student, rows: TrainingSet, limit: Limit, held_out: TrainingSet | None = None
 ) -> Student:
-    """Improve the directions and the units of all leaves (:func:`.leaves.learn_together`).
+    """Improve the directions and the units of all leaves; stop where the loss on held-out rows is least."""
 
-    held_out : stop where the loss on these rows is least.
-    """
-
-    def watch(held_out: TrainingSet, Q: Float64Array, leaves: list[Units]) -> float:
+    def watch(Q: Float64Array, leaves: list[Units]) -> float:
+        assert held_out is not None
         return held_out.loss(replace(student, Q=Q, leaves=leaves).values(held_out.rows))
 
-    sets = [LeafRows.of(rows.some(mine)) for mine in student.members(rows)]
-    watched = None if held_out is None else partial(watch, held_out)
-    Q, leaves = learn_together(student.Q, student.leaves, sets, limit, engine, watched)
+    sets = [LeafRows.of(rows.some(mine)) for mine in student.members(student.points(rows))]
+    watched = None if held_out is None else watch
+    Q, leaves = learn_units(student.leaves, sets, limit, student.Q, watched)
     return replace(student, Q=Q, leaves=leaves)
 
 
-def alone(student: Student, rows: TrainingSet, limit: Limit, engine: Engine) -> Student:
-    """Improve the units of every leaf on its own, with the directions as they are."""
-    moved, parts = replace(rows, rows=student.points(rows)), student.members(rows)
+def learn_alone(student: Student, rows: TrainingSet, limit: Limit) -> Student:
+    """Improve the units of every leaf on its own, with the directions as they are.
 
-    def one(s: int) -> Units:
-        return learn_alone(LeafRows.of(moved.some(parts[s])), student.leaves[s], limit, engine.map)
-
-    count = len(student.leaves)
-    return replace(student, leaves=engine.map(one, range(count)) if count > 1 else [one(0)])
+    Unlike in :func:`learn_together` each leaf has its own step length and quasi-Newton matrix.
+    """
+    moved, leaves = replace(rows, rows=student.points(rows)), list[Units]()
+    with one_blas_thread():
+        for units, mine in zip(student.leaves, student.members(moved.rows), strict=True):
+            leaves += learn_units([units], [LeafRows.of(moved.some(mine))], limit)[1]
+    return replace(student, leaves=leaves)

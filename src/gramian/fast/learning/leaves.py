@@ -1,4 +1,4 @@
-"""Kernel units of a leaf: their model, their start, and their training, alone or together with all leaves."""
+"""Kernel units of leaves: their start and their training."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 
 from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array, FloatArray
-from gramian.engine import Engine, one_blas_thread
-from gramian.fast.learning.loss import LeafRows, Over, State, gradients, settle
+from gramian.engine import one_blas_thread
+from gramian.fast.learning.loss import LeafRows, State, Units, gradients, settle
 from gramian.fast.learning.training_set import TrainingSet
-from gramian.fast.serving.predictor import denominators
 from gramian.landmarks.rules import lloyd
 
 #: Sets the first scale of the units: s² = START_SPREAD / (2 · mean squared distance to the nearest centre).
@@ -30,33 +29,6 @@ SHARPEST = 2_000.0
 MEMORY = 20
 #: Iterations between looks at held-out rows, and looks without progress after which a minimisation ends.
 LOOK, PATIENCE = 4, 4
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """Model of a leaf: f(z) = A φ(z) + B [z, 1], φ_j(z) = 1/(1 + Σ_k s_jk² (z_k − c_jk)²).
-
-    centers : (u, r), c; log_scales : (u, r), log s; weights : (outputs, u), A; linear : (outputs, r + 1), B.
-    objective : weighted sum of squared residuals plus the penalty.
-    """
-
-    centers: Float64Array
-    log_scales: Float64Array
-    weights: Float64Array
-    linear: Float64Array
-    objective: float
-
-    @classmethod
-    def of(cls, state: State) -> Units:
-        """Return the units of a state with their weights."""
-        u = len(state.centers)
-        A, B = state.solution[:u].T, state.solution[u:].T
-        return cls(state.centers, state.log_scales, A, B, state.objective)
-
-    @property
-    def denominators(self) -> Float64Array:
-        """Return E with 1/φ_j(z) = E_j·[z, 1, z²], shape (u, 2r + 1)."""
-        return denominators(self.centers, self.log_scales)
 
 
 def first_units(own: TrainingSet, n_units: int, rng: np.random.Generator) -> Units:
@@ -79,7 +51,7 @@ def first_units(own: TrainingSet, n_units: int, rng: np.random.Generator) -> Uni
         scales = np.full(centers.shape, min(0.5 * np.log(START_SPREAD / (2.0 * spread)), sharpest))
     else:
         centers, scales = np.zeros((0, r)), np.zeros((0, r))
-    return Units.of(settle(leaf, centers, scales, rounds=START_TARGET_ROUNDS))
+    return settle(leaf, centers, scales, rounds=START_TARGET_ROUNDS).units
 
 
 def scale_limits(leaf: LeafRows, Q: Float64Array | None = None) -> tuple[float, float]:
@@ -87,7 +59,9 @@ def scale_limits(leaf: LeafRows, Q: Float64Array | None = None) -> tuple[float, 
 
     The second is the largest that float32 predicts accurately. Both are 0 if all points are the origin.
     """
-    size = leaf.size(Q)
+    points = (one.rows if Q is None else Q.T.astype(one.rows.dtype) @ one.rows for one in leaf.tiles)
+    squares = sum([float(np.vdot(z, z)) for z in points])
+    size = squares / sum(one.rows.shape[1] for one in leaf.tiles)  # mean of ‖z‖²
     if not size > 0:
         return 0.0, 0.0
     return 0.5 * float(np.log(unit_roundoff(np.float64) / size)), 0.5 * float(np.log(SHARPEST / size))
@@ -108,159 +82,98 @@ class Limit:
     """The most iterations of a minimisation, and when (``time.perf_counter``) the last of them may begin."""
 
     rounds: int
-    until: float = math.inf
+    deadline: float = math.inf
 
 
-class Variables:
-    """The numbers of one leaf that are learned: [c, log s] (u, 2r), centres in units of the first widths.
-
-    lowest, highest : bounds of log s, within which a unit is neither flat nor sharper than float32 predicts.
-    """
-
-    def __init__(self, units: Units, leaf: LeafRows, Q: Float64Array | None = None) -> None:
-        u, r = units.centers.shape
-        self.shape = (u, 2 * r)
-        self.lowest, sharpest = scale_limits(leaf, Q)
-        log_scales = np.maximum(units.log_scales, self.lowest)
-        self.highest = np.maximum(sharpest, log_scales)
-        self.reach = np.exp(log_scales)
-        self.start = np.column_stack([units.centers * self.reach, log_scales]).ravel()
-
-    def parts(self, theta: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """Return centres and log scales."""
-        own = theta.reshape(self.shape)
-        r = own.shape[1] // 2
-        return own[:, :r] / self.reach, own[:, r:].copy()
-
-    def gradient(self, of_own: Float64Array) -> Float64Array:
-        """Return the gradient by the variables from that by [c, log s]."""
-        r = of_own.shape[1] // 2
-        return np.column_stack([of_own[:, :r] / self.reach, of_own[:, r:]]).ravel()
-
-    def bounds(self) -> tuple[Float64Array, Float64Array]:
-        """Return the bounds of every variable."""
-        low, high = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
-        r = self.shape[1] // 2
-        low[:, r:], high[:, r:] = self.lowest, self.highest
-        return low.ravel(), high.ravel()
-
-
-def learn_alone(leaf: LeafRows, units: Units, limit: Limit, over: Over = map) -> Units:
-    """Improve the units of one leaf so that Σ_i w_i ‖t_i − f(z_i)‖² falls; the leaf's rows are the points z.
-
-    Runs iterations of limited-memory BFGS, up to a limit, with the gradients of :func:`.loss.gradients`.
-    Unlike in :func:`learn_together` the leaf has its own step length and quasi-Newton matrix. Time
-    O(n u (r + u)) a round, memory O(n (u + r)).
-    """
-    if not len(units.centers):
-        return Units.of(settle(leaf, units.centers, units.log_scales, over=over))
-    own = Variables(units, leaf)
-    outputs: list[FloatArray] | None = None
-
-    def evaluate(theta: Float64Array) -> tuple[float, Float64Array]:
-        nonlocal outputs
-        state = settle(leaf, *own.parts(theta), None, outputs, over=over)
-        outputs = state.outputs
-        return state.objective, own.gradient(gradients(state, over=over)[0])
-
-    found = _minimize(evaluate, own.start, own.bounds(), limit)
-    return Units.of(settle(leaf, *own.parts(found), None, outputs, over=over))
-
-
-def learn_together(
-    Q: Float64Array,
+def learn_units(
     leaves: list[Units],
     sets: list[LeafRows],
     limit: Limit,
-    engine: Engine,
+    Q: Float64Array | None = None,
     watch: Watch | None = None,
 ) -> tuple[Float64Array, list[Units]]:
-    r"""Improve directions Q (d, r) and the units of every leaf so that Σ_i w_i ‖t_i − f(Qᵀx_i)‖² falls.
+    r"""Improve the units of leaves, and directions Q (d, r), so that Σ_i w_i ‖t_i − f(Qᵀx_i)‖² falls.
 
-    The variables are Q and the centres c_j and log scales log s_j of all leaves, the gradients those of
-    :func:`.loss.gradients`. Runs iterations of limited-memory BFGS, up to a limit; with ``watch`` until the
-    loss on held-out rows stops falling, and returns the iterate where it was least. Time
-    O(n r (d + u) + n u²) a round, memory O(n u) for the leaf that a thread works on, besides the rows.
+    Without Q the rows of the leaves are the points z, and the directions that are returned are empty. The
+    variables are Q and, for all leaves, the log scales log s_j and the centres c_j in units of the first
+    widths; the gradients are those of :func:`.loss.gradients`. The bounds of log s keep a unit from being
+    flat, or sharper than float32 predicts. Runs iterations of limited-memory BFGS, up to a limit; with
+    ``watch`` until the loss on held-out rows stops falling, and returns the iterate where it was least. Time
+    O(n r (d + u) + n u²) a round, memory O(n u) for one leaf, besides the rows.
     """
-    owns = [Variables(units, leaf, Q) for units, leaf in zip(leaves, sets, strict=True)]
-    ends = Q.size + np.cumsum([0, *(len(own.start) for own in owns)])
+    r, size = leaves[0].centers.shape[1], 0 if Q is None else Q.size
+    shape = (0, 0) if Q is None else Q.shape
+    counts = [len(units.centers) for units in leaves]
+    ends = np.cumsum([0, *counts])
+    lowest, sharpest = np.repeat([scale_limits(leaf, Q) for leaf in sets], counts, axis=0).T[:, :, None]
+    first_scales = np.maximum(np.concatenate([units.log_scales for units in leaves]), lowest)
+    reach = np.exp(first_scales)
+    first_centers = np.concatenate([units.centers for units in leaves]) * reach
+    free = np.full_like(reach, np.inf)
+    low = np.column_stack([-free, np.broadcast_to(lowest, reach.shape)]).ravel()
+    high = np.column_stack([free, np.maximum(sharpest, first_scales)]).ravel()
+    start = np.concatenate(
+        [np.zeros(0) if Q is None else Q.ravel(), np.column_stack([first_centers, first_scales]).ravel()]
+    )
     outputs: list[list[FloatArray] | None] = [None] * len(leaves)
-    current_leaves, best = list(leaves), (math.inf, Q, leaves)
-    looks = since = 0
+    current, best = list(leaves), (math.inf, np.zeros(shape) if Q is None else Q, leaves)
+    iterations = since = 0
 
-    def mine(theta: Float64Array, s: int) -> tuple[Float64Array, Float64Array]:
-        return owns[s].parts(theta[ends[s] : ends[s + 1]])
+    def settle_leaf(s: int, theta: Float64Array) -> State:
+        """Return the state of a leaf, from the outputs of its last one."""
+        directions = None if Q is None else theta[:size].reshape(shape)
+        mine = slice(ends[s], ends[s + 1])
+        own = theta[size:].reshape(-1, 2 * r)[mine]
+        state = settle(sets[s], own[:, :r] / reach[mine], own[:, r:].copy(), directions, outputs[s])
+        outputs[s] = state.outputs
+        return state
 
     def evaluate(theta: Float64Array) -> tuple[float, Float64Array]:
-        current = theta[: Q.size].reshape(Q.shape)
+        objective, slopes, of_Q = 0.0, [], []
+        for s in range(len(sets)):
+            state = settle_leaf(s, theta)
+            current[s] = state.units
+            of_own, of_directions = gradients(state, directions=Q is not None)
+            objective += state.units.objective
+            slopes.append(of_own)
+            of_Q.append(np.zeros(shape) if of_directions is None else of_directions)
+            del state  # so that the designs of one leaf are in memory, not of two
+        of_units = np.concatenate(slopes)
+        of_units[:, :r] /= reach
+        return objective, np.concatenate([np.sum(of_Q, axis=0).ravel(), of_units.ravel()])
 
-        def one(s: int) -> tuple[float, Float64Array, Float64Array]:
-            state = settle(sets[s], *mine(theta, s), current, outputs[s], over=engine.map)
-            outputs[s], current_leaves[s] = state.outputs, Units.of(state)
-            of_own, of_Q = gradients(state, directions=True, over=engine.map)
-            assert of_Q is not None
-            return state.objective, of_Q, owns[s].gradient(of_own)
-
-        # Inside a task of the engine, tiles are computed one after the other; one leaf is thus no task.
-        results = engine.map(one, range(len(leaves))) if len(leaves) > 1 else [one(0)]
-        of_Q = np.sum([found[1] for found in results], axis=0).ravel()
-        return sum(found[0] for found in results), np.concatenate([of_Q, *(found[2] for found in results)])
-
-    def look(theta: Float64Array) -> bool:
-        """Return whether the held-out rows say that it is time to stop."""
-        nonlocal best, looks, since
-        looks += 1
-        if watch is None or looks % LOOK:
-            return False
-        directions = theta[: Q.size].reshape(Q.shape).copy()
-        loss = watch(directions, list(current_leaves))
+    def look(intermediate_result: OptimizeResult) -> None:
+        """Stop if the time is over, or if the loss on the held-out rows has not fallen for some time."""
+        nonlocal best, iterations, since
+        iterations += 1
+        if time.perf_counter() >= limit.deadline:
+            raise StopIteration
+        if watch is None or iterations % LOOK:
+            return
+        directions = intermediate_result.x[:size].reshape(shape).copy()
+        loss = watch(directions, list(current))
         since = 0 if loss < best[0] else since + 1
-        best = min(best, (loss, directions, list(current_leaves)), key=lambda one: one[0])
-        return since >= PATIENCE
-
-    bounds = [own.bounds() for own in owns]
-    free = np.full(Q.size, np.inf)
-    found = _minimize(
-        evaluate,
-        np.concatenate([Q.ravel(), *(own.start for own in owns)]),
-        (
-            np.concatenate([-free, *(low for low, _ in bounds)]),
-            np.concatenate([free, *(high for _, high in bounds)]),
-        ),
-        limit,
-        look,
-    )
-    learned = found[: Q.size].reshape(Q.shape)
-
-    def final(s: int) -> Units:
-        return Units.of(settle(sets[s], *mine(found, s), learned, outputs[s], over=engine.map))
-
-    ended = engine.map(final, range(len(leaves))) if len(leaves) > 1 else [final(0)]
-    if watch is None or watch(learned, ended) < best[0]:
-        return learned, ended
-    return best[1:]
-
-
-def _minimize(
-    evaluate: Callable[[Float64Array], tuple[float, Float64Array]],
-    start: Float64Array,
-    bounds: tuple[Float64Array, Float64Array],
-    limit: Limit,
-    stop: Callable[[Float64Array], bool] = lambda theta: False,
-) -> Float64Array:
-    def in_time(intermediate_result: OptimizeResult) -> None:
-        if time.perf_counter() >= limit.until or stop(intermediate_result.x):
+        best = min(best, (loss, directions, list(current)), key=lambda one: one[0])
+        if since >= PATIENCE:
             raise StopIteration
 
-    # These vectors are so short that several BLAS threads would only wait for each other.
+    # The arrays of a leaf are so small that two threads took twice as long as one, in BLAS or beside it.
     with one_blas_thread():
-        found = minimize(
-            evaluate,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=Bounds(*bounds),
-            callback=in_time,
-            options={"maxiter": limit.rounds, "maxfun": 2 * limit.rounds, "maxcor": MEMORY},
+        theta = start
+        if len(start):
+            theta = minimize(
+                evaluate,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=Bounds(np.append(np.full(size, -np.inf), low), np.append(np.full(size, np.inf), high)),
+                callback=look,
+                options={"maxiter": limit.rounds, "maxfun": 2 * limit.rounds, "maxcor": MEMORY},
+            ).x
+        learned, ended = (
+            theta[:size].reshape(shape),
+            [settle_leaf(s, theta).units for s in range(len(sets))],
         )
-    return np.asarray(found.x)
+        if watch is None or watch(learned, ended) < best[0]:
+            return learned, ended
+    return best[1:]

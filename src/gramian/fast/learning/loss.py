@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import scipy.linalg as la
@@ -25,9 +23,6 @@ LINEAR_RIDGE, LINEAR_ROUNDING = 1e-8, 32.0
 TARGET_ROUNDS = 3
 #: Rows whose units, targets and gradients stay in the second-level cache together.
 TILE_ROWS = 4096
-
-#: A map over tiles: the engine's where a leaf has many rows, or Python's.
-Over = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,28 +82,39 @@ class LeafRows:
         )
         return cls(tiles, float(own.weights.sum()), not np.ptp(own.weights))
 
-    def size(self, Q: Float64Array | None = None) -> float:
-        """Return the mean of ‖z‖²."""
-        moved = (one.rows if Q is None else Q.T.astype(one.rows.dtype) @ one.rows for one in self.tiles)
-        squares = [float(np.vdot(z, z)) for z in moved]
-        return sum(squares) / sum(one.rows.shape[1] for one in self.tiles)
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Model of a leaf: f(z) = A φ(z) + B [z, 1], φ_j(z) = 1/(1 + Σ_k s_jk² (z_k − c_jk)²).
+
+    centers : (u, r), c; log_scales : (u, r), log s; weights : (outputs, u), A; linear : (outputs, r + 1), B.
+    objective : weighted sum of squared residuals plus the penalty.
+    """
+
+    centers: Float64Array
+    log_scales: Float64Array
+    weights: Float64Array
+    linear: Float64Array
+    objective: float
+
+    @property
+    def denominators(self) -> Float64Array:
+        """Return E with 1/φ_j(z) = E_j·[z, 1, z²], shape (u, 2r + 1)."""
+        return denominators(self.centers, self.log_scales)
 
 
 @dataclass(frozen=True, eq=False)
 class State:
     """Units with their best weights, at one point of the iteration.
 
-    designs : for each tile (u + 2r + 1, m), the units' values, z, 1 and z²; solution : (u + r + 1, outputs);
-    outputs : for each tile (outputs, m).
+    designs : for each tile (u + 2r + 1, m), the units' values, z, 1 and z²; outputs : for each tile
+    (outputs, m).
     """
 
     leaf: LeafRows
-    centers: Float64Array
-    log_scales: Float64Array
+    units: Units
     designs: list[FloatArray]
-    solution: Float64Array
     outputs: list[FloatArray]
-    objective: float
 
 
 def settle(
@@ -118,7 +124,6 @@ def settle(
     Q: Float64Array | None = None,
     outputs: list[FloatArray] | None = None,
     rounds: int = TARGET_ROUNDS,
-    over: Over = map,
 ) -> State:
     """Return the state with the optimal weights for these units.
 
@@ -132,26 +137,24 @@ def settle(
     P = None if Q is None else np.ascontiguousarray(Q.T, dtype)
     even = leaf.mass / sum(one.rows.shape[1] for one in leaf.tiles) if leaf.even else 1.0
 
-    def design_of(at: int) -> tuple[FloatArray, FloatArray]:
-        rows, weights = leaf.tiles[at].rows, leaf.tiles[at].weights
-        design = np.empty((u + 2 * r + 1, rows.shape[1]), dtype)
+    designs, parts = [], []
+    for tile in leaf.tiles:
+        design = np.empty((u + 2 * r + 1, tile.rows.shape[1]), dtype)
         z = design[u : u + r]
         if P is None:
-            z[:] = rows
+            z[:] = tile.rows
         else:
-            np.matmul(P, rows, out=z)
+            np.matmul(P, tile.rows, out=z)
         design[u + r] = 1.0
         np.multiply(z, z, out=design[u + r + 1 :])
         if u:
-            units = design[:u]
-            np.matmul(forms, design[u:], out=units)
-            bumps_in_place(units)
-        part = design[: u + r + 1] if leaf.even else design[: u + r + 1] * np.sqrt(weights)
-        return design, part @ part.T  # BLAS computes only half of it
+            np.matmul(forms, design[u:], out=design[:u])
+            bumps_in_place(design[:u])
+        part = design[: u + r + 1] if leaf.even else design[: u + r + 1] * np.sqrt(tile.weights)
+        designs.append(design)
+        parts.append(part @ part.T)  # BLAS computes only half of it
 
-    found = list(over(design_of, range(len(leaf.tiles))))
-    designs = [design for design, _ in found]
-    gram = np.asarray(np.sum([part for _, part in found], axis=0, dtype=np.float64)) * even
+    gram = np.asarray(np.sum(parts, axis=0, dtype=np.float64)) * even
     ridge = max(LINEAR_RIDGE, LINEAR_ROUNDING * float(np.finfo(dtype).eps)) * gram.diagonal().copy()
     ridge[:u] = WEIGHT_RIDGE * leaf.mass
     ridge += np.finfo(np.float64).tiny
@@ -165,23 +168,23 @@ def settle(
             ridge *= 10.0
     bounded = leaf.tiles[0].low is not None
     for _ in range(rounds):
-        last = outputs
-
-        def moment(at: int, last: list[FloatArray] | None = last) -> Float64Array:
-            tile = leaf.tiles[at]
-            wanted = tile.values if last is None else tile.targets(last[at])
-            return (designs[at][: u + r + 1] @ (wanted * tile.weights).T).astype(np.float64)
-
-        total = np.sum(list(over(moment, range(len(designs)))), axis=0)
-        solution = la.cho_solve(factor, total, check_finite=False)
+        moments = []
+        for at, tile in enumerate(leaf.tiles):
+            targets = tile.values if outputs is None else tile.targets(outputs[at])
+            moments.append((designs[at][: u + r + 1] @ (targets * tile.weights).T).astype(np.float64))
+        solution = la.cho_solve(factor, np.sum(moments, axis=0), check_finite=False)
         weights = np.ascontiguousarray(solution.T, dtype)
         outputs = [weights @ design[: u + r + 1] for design in designs]
         if not bounded:
             break
     assert outputs is not None
-    squares = sum(_squares(one, out) for one, out in zip(leaf.tiles, outputs, strict=True))
-    objective = squares + float((ridge @ np.square(solution)).sum())
-    return State(leaf, centers, log_scales, designs, solution, outputs, objective)
+    objective = 0.0
+    for tile, out in zip(leaf.tiles, outputs, strict=True):
+        left = tile.targets(out) - out
+        objective += float(np.square(left).sum(axis=0, dtype=np.float64) @ tile.weights)
+    objective += float((ridge @ np.square(solution)).sum())
+    units = Units(centers, log_scales, solution[:u].T, solution[u:].T, objective)
+    return State(leaf, units, designs, outputs)
 
 
 def _product(A: FloatArray, B: FloatArray) -> FloatArray:
@@ -189,14 +192,7 @@ def _product(A: FloatArray, B: FloatArray) -> FloatArray:
     return A * B if len(B) == 1 else A @ B
 
 
-def _squares(tile: Tile, outputs: FloatArray) -> float:
-    left = tile.targets(outputs) - outputs
-    return float(np.square(left).sum(axis=0, dtype=np.float64) @ tile.weights)
-
-
-def gradients(
-    state: State, directions: bool = False, over: Over = map
-) -> tuple[Float64Array, Float64Array | None]:
+def gradients(state: State, directions: bool = False) -> tuple[Float64Array, Float64Array | None]:
     r"""Return the gradients of the objective by [c, log s], shape (u, 2r), and by Q, shape (d, r).
 
     The weights A, B are the optimal ones for the units (variable projection), so the gradient of the squares
@@ -208,33 +204,31 @@ def gradients(
 
     Source: Golub and Pereyra 1973 for the elimination. Time O(n u r), and O(n r d) for Q.
     """
-    u, r = state.centers.shape
+    units = state.units
+    u, r = units.centers.shape
     dtype = state.designs[0].dtype
-    pulled = (2.0 * state.solution[:u]).astype(dtype)
-    scales = np.exp(2.0 * state.log_scales)
-    of_linear = np.ascontiguousarray(state.solution[u : u + r], dtype)
-    around = np.ascontiguousarray(np.hstack([scales * state.centers, scales]).T, dtype)
+    pulled = (2.0 * units.weights.T).astype(dtype)
+    scales = np.exp(2.0 * units.log_scales)
+    of_linear = np.ascontiguousarray(units.linear.T[:r], dtype)
+    around = np.ascontiguousarray(np.hstack([scales * units.centers, scales]).T, dtype)
 
-    def part(at: int) -> tuple[Float64Array, Float64Array | None]:
-        tile, design = state.leaf.tiles[at], state.designs[at]
-        left = (tile.targets(state.outputs[at]) - state.outputs[at]) * tile.weights
+    sums, slopes = [], []
+    for tile, design, outputs in zip(state.leaf.tiles, state.designs, state.outputs, strict=True):
+        left = (tile.targets(outputs) - outputs) * tile.weights
         pull = _product(pulled, left)
         pull *= design[:u]
         pull *= design[:u]
-        sums = (pull @ design[u:].T).astype(np.float64)
-        if not directions:
-            return sums, None
-        back = around @ pull
-        of_z = back[r:] * design[u : u + r]
-        of_z -= back[:r]
-        of_z -= _product(of_linear, left)
-        return sums, (tile.rows @ of_z.T).astype(np.float64)
-
-    parts = list(over(part, range(len(state.designs))))
-    sums = np.sum([one for one, _ in parts], axis=0)
-    first, total, second = sums[:, :r], sums[:, r : r + 1], sums[:, r + 1 :]
-    of_centers = total * state.centers - first
-    of_scales = second - state.centers * (2.0 * first - state.centers * total)
+        sums.append((pull @ design[u:].T).astype(np.float64))
+        if directions:
+            back = around @ pull
+            of_z = back[r:] * design[u : u + r]
+            of_z -= back[:r]
+            of_z -= _product(of_linear, left)
+            slopes.append((tile.rows @ of_z.T).astype(np.float64))
+    of_units = np.sum(sums, axis=0)
+    first, total, second = of_units[:, :r], of_units[:, r : r + 1], of_units[:, r + 1 :]
+    of_centers = total * units.centers - first
+    of_scales = second - units.centers * (2.0 * first - units.centers * total)
     of_own = 2.0 * np.hstack([scales * of_centers, scales * of_scales])
-    of_Q = 2.0 * np.sum([one for _, one in parts], axis=0) if directions else None
+    of_Q = 2.0 * np.sum(slopes, axis=0) if directions else None
     return of_own, of_Q

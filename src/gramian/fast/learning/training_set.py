@@ -71,7 +71,7 @@ class TrainingSet:
         if rows is None or self.teacher is None:
             return self
         weights = np.full(len(rows), self.weights.mean())
-        return join_sets([self, replace(self, rows=rows, values=self.asked(rows), weights=weights)])
+        return join_sets([self, replace(self, rows=rows, values=self.teacher_values(rows), weights=weights)])
 
     def loss(self, outputs: Float64Array) -> float:
         """Return the mean of ‖t_i − f_i‖² of outputs f, clipped to the same bounds as the targets t.
@@ -92,7 +92,7 @@ class TrainingSet:
         total = self.weights @ np.square(self.values - mean).sum(axis=1)
         return float(1.0 - left / total) if total > 0 else float(-left)
 
-    def asked(self, rows: Float64Array) -> Float64Array:
+    def teacher_values(self, rows: Float64Array) -> Float64Array:
         """Return the teacher's values at the rows, clipped to the bounds."""
         assert self.teacher is not None
         values = self.teacher(rows)
@@ -181,16 +181,10 @@ class Pool:
         pool.known = join_sets([self._scaled(more), self.known])
         return pool
 
-    @property
-    def most(self) -> int:
-        """The most rows that the pool gives."""
-        if self.own.teacher is None:
-            return len(self.own.rows)
-        return max(len(self.own.rows), NUMBERS // self.own.rows.shape[1])
-
     def rows(self, count: int) -> TrainingSet:
-        """Return the first ``count`` rows, or as many as there are."""
-        count = min(count, self.most)
+        """Return the first ``count`` rows, or as many as there are: copies need a teacher."""
+        n, d = self.own.rows.shape
+        count = min(count, n if self.own.teacher is None else max(n, NUMBERS // d))
         blocks = [self.known]
         missing = count - len(self.known.rows)
         while missing > 0:
@@ -226,7 +220,7 @@ class Pool:
             replace(
                 self.own,
                 rows=rows,
-                values=self.own.asked(rows),
+                values=self.own.teacher_values(rows),
                 weights=COPY_WEIGHT * self.own.weights[first],
             )
         )
