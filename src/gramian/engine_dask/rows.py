@@ -102,20 +102,6 @@ class TaskParts(Partitioned):
         #: Type of the values.
         self.dtype: np.dtype[Any] = np.dtype(kind)
 
-    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
-        """Yield ``work(part, *parts of the arrays)`` in the order of the parts."""
-        call, there = self.cluster.task(part_work.result), self.cluster.sent(work)
-        columns = [self.parts, *(self._parts_of(values, self) for values in arrays)]
-        todo, lost = list(zip(*columns)), 0
-        while todo:
-            try:
-                for result in self.cluster.results([call(there, *([v] for v in values)) for values in todo]):
-                    todo = todo[1:]
-                    yield result
-            except LostDataError as error:
-                lost = once_more(lost, error)
-                there = self.cluster.sent(work)
-
     def rounds(
         self,
         work: Callable[..., Result],
@@ -280,11 +266,6 @@ class ScatteredRows(Partitioned):
         self.shape, self.dtype = source.shape, source.dtype
         self.rows, self.take = source.rows, source.take
 
-    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
-        """Yield ``work(part, *parts of the arrays)`` in the order of the parts."""
-        for _, result in self._each(work, arrays, 0):
-            yield result
-
     def rounds(
         self,
         work: Callable[..., Result],
@@ -294,21 +275,15 @@ class ScatteredRows(Partitioned):
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) over consecutive rows from ``start`` on, part by part."""
-        for rows, result in self._each(partial(work, None), arrays, start):
-            if progress is not None:
-                progress(rows)
-            yield rows, result
-
-    def _each(
-        self, work: Callable[..., Result], arrays: Sequence[Any], start: int
-    ) -> Iterator[tuple[int, Result]]:
+        columns: tuple[Any, ...] = arrays
         (n, d), threads = self.shape, self.cluster.n_threads
         size = self.cluster.part_rows(d * self.dtype.itemsize)
         size = max(LEAST_ROWS, min(size, -(-n // (PARTS * threads))))
-        there = self.cluster.sent(work)
+        begin = partial(work, None)
+        there = self.cluster.sent(begin)
 
         def send(where: slice) -> Any:
-            around = [[None if values is None else values[where]] for values in arrays]
+            around = [[None if values is None else values[where]] for values in columns]
             return self.cluster.submitted(part_work.result, there, [self.rows(where)], *around)
 
         pending: deque[tuple[slice, Any]] = deque()
@@ -325,8 +300,10 @@ class ScatteredRows(Partitioned):
                 result = self.cluster.waited(future)
             except LostDataError as error:
                 lost = once_more(lost, error)
-                there = self.cluster.sent(work)
+                there = self.cluster.sent(begin)
                 pending = deque((w, send(w)) for w, _ in pending)
                 continue
             pending.popleft()
+            if progress is not None:
+                progress(where.stop - where.start)
             yield where.stop - where.start, result
