@@ -79,11 +79,16 @@ class _Shown:
         self._most = max(self._most, rows)
 
 
-class TaskParts(Partitioned):
-    """Partitions of known lengths that another package computes, one task each; empty ones are left out."""
+class TaskParts(Partitioned, StoredColumn):
+    """Partitions of known lengths that another package computes, one task each; empty ones are left out.
+
+    They hold rows, or values of rows such as targets and weights.
+    """
 
     #: Whether tasks read the files of rows, and those of targets, themselves.
     opened_there = False
+    #: Names of the columns, if they are known.
+    feature_names: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -99,8 +104,7 @@ class TaskParts(Partitioned):
         self.starts = [0, *np.cumsum(self.lengths).tolist()]
         #: Number of rows, then of features or outputs.
         self.shape: Any = (self.starts[-1], *tail)
-        #: Type of the values.
-        self.dtype: np.dtype[Any] = np.dtype(kind)
+        self.dtype = np.dtype(kind)
 
     def rounds(
         self,
@@ -194,6 +198,18 @@ class TaskParts(Partitioned):
             return self.parts
         return self.cluster.recut(self.parts, self.lengths, lengths, self.shape[1:], self.dtype)
 
+    @cached_property
+    def _head(self) -> Array:
+        return self._slice(slice(0, HEAD_ROWS))
+
+    def rows(self, where: slice) -> Rows:
+        """Compute and return consecutive rows; the parts that hold them are loaded."""
+        start, stop, _ = where.indices(self.shape[0])
+        return self._head[start:stop] if stop <= HEAD_ROWS else self._slice(where)
+
+    def __getitem__(self, where: slice | IntArray) -> Array:
+        return self._slice(where) if isinstance(where, slice) else self.take(where)
+
     def _slice(self, where: slice) -> Array:
         """Compute and return consecutive values."""
         start, stop, _ = where.indices(self.starts[-1])
@@ -227,32 +243,6 @@ class TaskParts(Partitioned):
                 return np.concatenate(list(self.cluster.results(tasks)))
             except LostDataError as error:
                 lost = once_more(lost, error)
-
-
-class TaskRows(TaskParts):
-    """Rows that tasks compute, with width and column names from ``like``."""
-
-    def __init__(
-        self, cluster: ClusterTasks, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
-    ) -> None:
-        super().__init__(cluster, parts, lengths, (like.shape[1],), like.dtype)
-        self.feature_names = getattr(like, "feature_names", None)
-
-    @cached_property
-    def _head(self) -> Array:
-        return self._slice(slice(0, HEAD_ROWS))
-
-    def rows(self, where: slice) -> Rows:
-        """Compute and return consecutive rows; the parts that hold them are loaded."""
-        start, stop, _ = where.indices(self.shape[0])
-        return self._head[start:stop] if stop <= HEAD_ROWS else self._slice(where)
-
-
-class TaskColumn(TaskParts, StoredColumn):
-    """Values that tasks compute, such as targets or weights."""
-
-    def __getitem__(self, where: slice | IntArray) -> Array:
-        return self._slice(where) if isinstance(where, slice) else self.take(where)
 
 
 class ScatteredRows(Partitioned):
