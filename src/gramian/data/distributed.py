@@ -105,26 +105,19 @@ def refuse_elsewhere(X: object, model: str) -> None:
         )
 
 
-def cluster_of(X: RowsLike | None, engine: Cluster | None) -> Cluster | None:
-    """Return the cluster to read X with: the given engine, or that of the package X comes from."""
-    if engine is not None:
-        return _checked_cluster(engine)
-    if not is_elsewhere(X):
-        return None
-    reader = import_module(READERS[type(X).__module__.partition(".")[0]])
-    cluster: Cluster = reader.engine()
-    return cluster
-
-
-def distributed(source: RowSource, engine: Cluster | None) -> RowSource:
-    """Return rows whose work is done by the engine's machines; without one, the rows themselves."""
-    return source if engine is None else _checked_cluster(engine).distribute(source)
-
-
-def _checked_cluster(engine: Cluster) -> Cluster:
+def cluster_of(X: RowsLike | None, engine: Cluster | None) -> Cluster:
+    """Return the given engine or, without one, that of the package whose collection X is."""
+    if engine is None:
+        cluster: Cluster = import_module(READERS[type(X).__module__.partition(".")[0]]).engine()
+        return cluster
     if not hasattr(engine, "distribute"):
         raise InputError(
             f"engine={engine!r} is not a cluster. Give None, or gramian.engine_dask.DaskEngine(client) of a "
             "distributed.Client."
         )
     return engine
+
+
+def distributed(source: RowSource, engine: Cluster | None) -> RowSource:
+    """Return rows whose work is done by the engine's machines; without one, the rows themselves."""
+    return source if engine is None else cluster_of(source, engine).distribute(source)

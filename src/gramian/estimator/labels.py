@@ -70,7 +70,11 @@ def found_classes(array: Array | StoredColumn, regressor: str) -> Array:
     head = _settled(array[slice(0, min(BLOCK, len(array)))])
     _check_whole(head, regressor)
     check_classification_targets(head)
-    classes = _all_labels(list(map_values(_labels, array)))
+    parts = list(map_values(_labels, array))
+    if len({part.dtype for part in parts}) > 1 and _wide(parts):
+        classes = np.unique(_settled(np.concatenate([part.astype(object) for part in parts])))
+    else:
+        classes = np.unique(np.concatenate(parts))
     _check_whole(classes, regressor)  # the first block may hold whole numbers by chance
     return classes
 
@@ -126,13 +130,6 @@ def named_row(bad: Array, first: int = 0) -> str:
 def _labels(values: Array) -> Array:
     """Return the different labels of some rows, ascending."""
     return np.unique(_settled(values))
-
-
-def _all_labels(parts: Sequence[Array]) -> Array:
-    """Return the labels of all parts, ascending."""
-    if len({part.dtype for part in parts}) > 1 and _wide(parts):
-        return np.unique(_settled(np.concatenate([part.astype(object) for part in parts])))
-    return np.unique(np.concatenate(parts))
 
 
 def _wide(arrays: Sequence[Array]) -> bool:
