@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,14 +38,6 @@ from gramian.exceptions import InputError, did_you_mean, listed, quoted, shorten
 LEAST = 1e-140
 #: Different texts up to which they are classes, whatever they look like. Chosen by hand.
 MOST_OF_TEXT = 20
-
-
-class SlicedTargets(Protocol):
-    """Targets of shape (n, outputs), read by slices of rows."""
-
-    shape: tuple[int, int]
-
-    def __getitem__(self, where: slice) -> Float64Array: ...
 
 
 class Targets(ABC):
@@ -284,6 +276,24 @@ class ClassTargets(Targets):
                     UserWarning,
                     stacklevel=user_level(),
                 )
+
+
+class Signs:
+    """Class codes in memory, read as columns of ±1: one column for two classes, else one for each."""
+
+    def __init__(self, labels: ClassTargets) -> None:
+        self._n_classes = len(labels.classes)
+        # Codes of a byte or two a row.
+        self.codes = labels.codes(slice(None)).astype(np.min_scalar_type(-self._n_classes))
+        self.shape = labels.shape
+
+    def __getitem__(self, where: slice) -> Float64Array:
+        codes = self.codes[where]
+        if self._n_classes == 2:
+            return 2.0 * codes[:, None] - 1.0
+        block = np.full((len(codes), self._n_classes), -1.0)
+        block[np.arange(len(codes)), codes] = 1.0
+        return block
 
 
 def class_codes(labels: Array, values: Array) -> Array:
