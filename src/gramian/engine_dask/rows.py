@@ -9,6 +9,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import Any, TypeVar
 
+import dask.array as da
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -171,7 +172,9 @@ class TaskParts(Partitioned, StoredColumn):
         if values is None:
             return [None] * len(own.parts)
         if isinstance(values, TaskParts):
-            return values.from_row(first).cut_as(own.lengths)
+            rest = values.from_row(first)
+            same = rest.lengths == own.lengths
+            return rest.parts if same else _recut(rest, own.lengths)
         cuts = [slice(first + a, first + b) for a, b in pairwise(own.starts)]
         if own.opened_there and isinstance(values, StoredColumn):
             return [self.cluster.task(part_work.some)(values, cut) for cut in cuts]
@@ -191,12 +194,6 @@ class TaskParts(Partitioned, StoredColumn):
         rest = TaskParts(self.cluster, parts, lengths, self.shape[1:], self.dtype)
         rest.opened_there = self.opened_there
         return rest
-
-    def cut_as(self, lengths: Sequence[int]) -> list[Any]:
-        """Return the values divided into parts of these lengths."""
-        if list(lengths) == self.lengths:
-            return self.parts
-        return self.cluster.recut(self.parts, self.lengths, lengths, self.shape[1:], self.dtype)
 
     @cached_property
     def _head(self) -> Array:
@@ -243,6 +240,14 @@ class TaskParts(Partitioned, StoredColumn):
                 return np.concatenate(list(self.cluster.results(tasks)))
             except LostDataError as error:
                 lost = once_more(lost, error)
+
+
+def _recut(values: TaskParts, lengths: Sequence[int]) -> list[Any]:
+    """Return the values in parts of these lengths."""
+    tail, kind = values.shape[1:], values.dtype
+    blocks = [da.from_delayed(part, (k, *tail), dtype=kind) for part, k in zip(values.parts, values.lengths)]
+    chunks = (tuple(lengths), *((k,) for k in tail))
+    return list(da.concatenate(blocks).rechunk(chunks).to_delayed().ravel())
 
 
 class ScatteredRows(Partitioned):
