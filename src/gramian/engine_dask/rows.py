@@ -26,8 +26,8 @@ Result = TypeVar("Result")
 
 #: Number of totals that one task adds up, all of them in the memory of its worker. Chosen by hand.
 FAN_IN = 2
-#: Smallest number of rows for a task to sum if partitions are smaller, as long as there are enough rows.
-#: Chosen by hand.
+#: Smallest number of rows for a task to sum if partitions are smaller, as long as there are enough rows, and
+#: the engine's ``part_bytes`` hold them. Chosen by hand.
 TASK_ROWS = 65_536
 #: Smallest number of tasks per thread in a round, and largest number of rounds in a pass. After each round
 #: its sums come to the client. Chosen by hand.
@@ -123,7 +123,8 @@ class TaskParts(Partitioned, StoredColumn):
         own, threads = self.from_row(start), self.cluster.n_threads
         columns = [own.parts, *(self._parts_of(values, own) for values in arrays)]
         # Depends on the number of all rows, so that a resumed pass continues with the same rounds.
-        least = min(TASK_ROWS, -(-self.starts[-1] // (ROUND_TASKS * threads)))
+        few = self.cluster.part_rows(self.dtype.itemsize * int(np.prod(self.shape[1:])))
+        least = min(TASK_ROWS, few, -(-self.starts[-1] // (ROUND_TASKS * threads)))
         size = max(ROUND_TASKS * threads, -(-len(part_work.group_parts(self.lengths, least)) // ROUNDS))
         groups = part_work.group_parts(own.lengths, least)
         there, shown = self.cluster.sent(work), _Shown(progress)
