@@ -125,7 +125,7 @@ class DaskEngine:
                 "numbers (dask.dataframe.get_dummies)."
             )
         header = ArraySource(part_work.as_rows(X._meta, 0))
-        header.feature_names = text_names(X._meta.columns)
+        header.feature_names = text_names(X.columns)
         return header
 
     def distribute(self, source: RowSource) -> RowSource:
