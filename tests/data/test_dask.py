@@ -19,7 +19,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import gramian as gm
-from gramian.data.distributed import cluster_of
 from gramian.exceptions import ClusterError
 from gramian.ridge import training
 
@@ -332,7 +331,6 @@ class TestBadInput:
             model(engine=DaskEngine(client), kernel="precomputed").fit(X @ X.T, Y)
         with pytest.raises(gm.InputError, match="matrix of kernel values"):
             model(kernel="precomputed").fit(da.from_array(X, chunks=2000), Y)
-        assert cluster_of(X, None) is None
 
 
 @pytest.mark.slow

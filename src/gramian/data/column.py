@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from gramian._checks import refuse_masked
+from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray
+from gramian.data.distributed import Partitioned, Result
 from gramian.data.values import as_array
+
+#: Number of values that are read at a time. Chosen by hand.
+BLOCK = 65_536
 
 
 class StoredColumn(ABC):
@@ -40,6 +46,17 @@ class StoredColumn(ABC):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         """Return all values, for code that works in memory."""
         return np.asarray(self[slice(0, len(self))], dtype)
+
+
+def map_values(
+    work: Callable[..., Result], values: Array | StoredColumn, *weights: Array | None
+) -> Iterator[Result]:
+    """Yield ``work(values, *weights)`` over consecutive rows, where the values lie; None stays None."""
+    if isinstance(values, Partitioned):
+        yield from values.map(work, *weights)
+        return
+    for where in row_slices(len(values), BLOCK):
+        yield work(values[where], *(None if each is None else each[where] for each in weights))
 
 
 def as_column(y: ArrayLike) -> Array | StoredColumn:

@@ -7,9 +7,10 @@ collection (:func:`cluster_of`), so that nobody else needs Dask.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from numpy.typing import ArrayLike, DTypeLike
@@ -33,10 +34,6 @@ class Partitioned(ABC):
     """
 
     @abstractmethod
-    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
-        """Yield ``work(part, *parts of the arrays)`` in the order of the parts."""
-
-    @abstractmethod
     def rounds(
         self,
         work: Callable[..., Result],
@@ -53,23 +50,20 @@ class Partitioned(ABC):
         them can exceed the parts. ``progress`` is called with each number of rows that are done.
         """
 
-    def reduce(
-        self, work: Callable[..., Result], combine: Callable[[Sequence[Result]], Result], *arrays: object
-    ) -> Result:
-        """Return the results of ``work`` for all parts, merged by ``combine``."""
-        results = [result for _, result in self.rounds(partial(_onto, work, combine), combine, *arrays)]
-        return results[0] if len(results) == 1 else combine(results)
+    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
+        """Yield ``work(rows, *values of the same rows)`` over consecutive rows, at least a part at a time."""
+        for _, results in self.rounds(partial(_append, work), _join, *arrays):
+            yield from results
 
 
-def _onto(
-    work: Callable[..., Result],
-    combine: Callable[[Sequence[Result]], Result],
-    total: Result | None,
-    *values: object,
-) -> Result:
-    """Return the work's result for a part, combined with the total of the parts before it."""
-    own = work(*values)
-    return own if total is None else combine([total, own])
+def _append(work: Callable[..., Result], results: list[Result] | None, *values: object) -> list[Result]:
+    """Return the results of the parts before, and that of this part."""
+    return [*(results or ()), work(*values)]
+
+
+def _join(results: Iterable[list[Result]]) -> list[Result]:
+    """Return the results of several chains of parts."""
+    return list(chain.from_iterable(results))
 
 
 class Cluster(Protocol):
@@ -111,15 +105,19 @@ def refuse_elsewhere(X: object, model: str) -> None:
         )
 
 
-def cluster_of(X: RowsLike | None, engine: Cluster | None) -> Cluster | None:
-    """Return the cluster to read X with: the given engine, or that of the package X comes from."""
-    if engine is not None and not hasattr(engine, "distribute"):
+def cluster_of(X: RowsLike | None, engine: Cluster | None) -> Cluster:
+    """Return the given engine or, without one, that of the package whose collection X is."""
+    if engine is None:
+        cluster: Cluster = import_module(READERS[type(X).__module__.partition(".")[0]]).engine()
+        return cluster
+    if not hasattr(engine, "distribute"):
         raise InputError(
             f"engine={engine!r} is not a cluster. Give None, or gramian.engine_dask.DaskEngine(client) of a "
             "distributed.Client."
         )
-    if engine is not None or not is_elsewhere(X):
-        return engine
-    reader = import_module(READERS[type(X).__module__.partition(".")[0]])
-    cluster: Cluster = reader.engine()
-    return cluster
+    return engine
+
+
+def distributed(source: RowSource, engine: Cluster | None) -> RowSource:
+    """Return rows whose work is done by the engine's machines; without one, the rows themselves."""
+    return source if engine is None else cluster_of(source, engine).distribute(source)

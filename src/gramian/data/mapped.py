@@ -68,10 +68,6 @@ class MappedParts(MappedRows, Partitioned):
 
     source: Any
 
-    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
-        """Yield ``work(part, *parts of the arrays)`` in the order of the parts."""
-        return self.source.map(partial(_mapped, self.row_map, work, 0), *arrays)
-
     def rounds(
         self,
         work: Callable[..., Result],
@@ -81,13 +77,15 @@ class MappedParts(MappedRows, Partitioned):
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) over consecutive rows from ``start`` on."""
-        onto = partial(_mapped, self.row_map, work, 1)
+        onto = partial(_mapped, self.row_map, work)
         return self.source.rounds(onto, combine, *arrays, start=start, progress=progress)
 
 
-def _mapped(row_map: RowMap, work: Callable[..., Result], place: int, *values: Any) -> Result:
-    """Return the work's result; the value at ``place`` is a part of the rows, which is transformed first."""
-    return work(*values[:place], row_map.apply(values[place]), *values[place + 1 :])
+def _mapped(
+    row_map: RowMap, work: Callable[..., Result], total: Result | None, rows: Rows, *values: object
+) -> Result:
+    """Return the total after adding a part of the rows, which is transformed first."""
+    return work(total, row_map.apply(rows), *values)
 
 
 def map_rows(source: RowSource, row_map: RowMap) -> RowSource:

@@ -97,7 +97,7 @@ def open_data(
         text, categorical = text_list("categorical", categorical), ONEHOT
     one_of("categorical", categorical, (REFUSE, ONEHOT))
     one_of("nan", nan, (REFUSE, DROP))
-    choice = _choice(target, columns, categorical, key, like)
+    choice = checked_options(target, columns, categorical, key, like)
     if missing is None and like is not None:
         missing = like.storage.settings().get("missing")
     given = replace(choice, text=text, missing=missing_texts(missing), sep=sep, encoding=encoding)
@@ -140,9 +140,14 @@ def open_table(data: Any, choice: FileOptions) -> StoredSource:
     return StoredSource(storage, keep_bytes=choice.keep_bytes)
 
 
-def _choice(
-    target: Any, columns: Sequence[str] | None, categorical: str, key: str | None, like: StoredSource | None
+def checked_options(
+    target: Any,
+    columns: Sequence[str] | None,
+    categorical: str = REFUSE,
+    key: str | None = None,
+    like: StoredSource | None = None,
 ) -> FileOptions:
+    """Return a user's choice of target and columns; raise if they contradict each other."""
     if isinstance(columns, str):
         raise InputError(f"columns={columns!r} is a single string. Pass a list of names: [{columns!r}].")
     if columns is not None and (isinstance(columns, Set) or not is_iterable(columns)):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, Rows
-from gramian.data.file_options import FileOptions
 from gramian.data.missing import missing_texts
-from gramian.data.opening import open_numbers
-from gramian.exceptions import InputError
+from gramian.data.opening import checked_options, open_numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,14 +72,8 @@ def read_table(
     >>> table.X, table.y, table.feature_names
     (array([[ 3., 40.], [ 5., 10.]]), array([1.5, 2.5]), ('rooms', 'age'))
     """
-    if isinstance(columns, str):
-        raise InputError(f"columns={columns!r} is a single string. Pass a list of names: [{columns!r}].")
-    if columns is not None and target in columns:
-        raise InputError(f"The target {target!r} is also among columns. Take it out of the features.")
-    names = None if columns is None else tuple(columns)
-    choice = FileOptions(
-        target,
-        columns=names,
+    choice = replace(
+        checked_options(target, columns),
         n_features=n_features,
         floats=True,
         keep_bytes=np.inf,

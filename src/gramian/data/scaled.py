@@ -144,7 +144,7 @@ class Scaler:
 def moments(source: RowSource, weights: Array | None = None) -> Moments:
     """Return the weighted moments of all rows in one pass, computed where the rows are. Time O(n d)."""
     if isinstance(source, Partitioned):
-        return source.reduce(Moments.of, Moments.joined, weights)
+        return Moments.joined(list(source.map(Moments.of, weights)))
     return Moments.joined(
         [
             Moments.of(rows, None if weights is None else weights[where])

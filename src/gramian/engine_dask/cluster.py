@@ -25,7 +25,7 @@ from gramian.data.distributed import Partitioned
 from gramian.data.formats.frames import text_names
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine_dask import part_work
-from gramian.engine_dask.rows import ScatteredRows, TaskColumn, TaskRows
+from gramian.engine_dask.rows import ScatteredRows, TaskParts
 from gramian.engine_dask.tasks import ClusterTasks
 from gramian.exceptions import InputError
 from gramian.kernels.precomputed import StoredRows
@@ -92,7 +92,10 @@ class DaskEngine:
             raise InputError("X has no rows. Check how it was selected.")
         starts = np.cumsum([0, *lengths])
         as_rows = self._tasks.task(part_work.as_rows)
-        return TaskRows(self._tasks, [as_rows(p, int(a)) for p, a in zip(parts, starts)], lengths, header)
+        read = [as_rows(p, int(a)) for p, a in zip(parts, starts)]
+        rows = TaskParts(self._tasks, read, lengths, header.shape[1:], header.dtype)
+        rows.feature_names = header.feature_names
+        return rows
 
     def column(self, y: Any, *, flat: bool = True) -> Any:
         """Return a Dask array, series or frame of values as a stored column; others unchanged.
@@ -108,7 +111,7 @@ class DaskEngine:
         flat = flat and tail == (1,)
         read = self._tasks.task(part_work.as_flat if flat else part_work.as_values)
         kind = part_work.as_values(y._meta).dtype
-        return TaskColumn(self._tasks, [read(p) for p in parts], lengths, () if flat else tail, kind)
+        return TaskParts(self._tasks, [read(p) for p in parts], lengths, () if flat else tail, kind)
 
     def header(self, X: Any) -> ArraySource:
         """Return a source with the collection's columns and no rows; raise if columns are not numbers."""
@@ -121,7 +124,9 @@ class DaskEngine:
                 f"X has columns that are not numbers: {', '.join(wrong)}. Drop them, or turn them into "
                 "numbers (dask.dataframe.get_dummies)."
             )
-        return _Header(X._meta)
+        header = ArraySource(part_work.as_rows(X._meta, 0))
+        header.feature_names = text_names(X.columns)
+        return header
 
     def distribute(self, source: RowSource) -> RowSource:
         """Return the rows of a source of this machine, or of files, for work on the cluster."""
@@ -139,11 +144,9 @@ class DaskEngine:
         n, d = source.shape
         cuts = list(row_slices(n, self._tasks.part_rows(d * source.dtype.itemsize)))
         opened = delayed(source, pure=False, traverse=False)
-        read = self._tasks.task(part_work.read)
-        rows = TaskRows(
-            self._tasks, [read(opened, c) for c in cuts], [c.stop - c.start for c in cuts], source
-        )
-        rows.opened_there = True
+        read, lengths = self._tasks.task(part_work.read), [c.stop - c.start for c in cuts]
+        rows = TaskParts(self._tasks, [read(opened, c) for c in cuts], lengths, (d,), source.dtype)
+        rows.feature_names, rows.opened_there = getattr(source, "feature_names", None), True
         return rows
 
     def lazily(self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: DTypeLike) -> Any:
@@ -221,11 +224,3 @@ def _parts(X: Any) -> list[Any]:
     if isinstance(X, da.Array) and X.ndim > 1 and X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     return list(np.ravel(X.to_delayed()))
-
-
-class _Header(ArraySource):
-    """Column names and types of a frame, without rows."""
-
-    def __init__(self, frame: Any) -> None:
-        super().__init__(part_work.as_rows(frame, 0))
-        self.feature_names = text_names(frame.columns)

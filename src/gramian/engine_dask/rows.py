@@ -9,6 +9,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import Any, TypeVar
 
+import dask.array as da
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -25,8 +26,8 @@ Result = TypeVar("Result")
 
 #: Number of totals that one task adds up, all of them in the memory of its worker. Chosen by hand.
 FAN_IN = 2
-#: Smallest number of rows for a task to sum if partitions are smaller, as long as there are enough rows.
-#: Chosen by hand.
+#: Smallest number of rows for a task to sum if partitions are smaller, as long as there are enough rows, and
+#: the engine's ``part_bytes`` hold them. Chosen by hand.
 TASK_ROWS = 65_536
 #: Smallest number of tasks per thread in a round, and largest number of rounds in a pass. After each round
 #: its sums come to the client. Chosen by hand.
@@ -79,11 +80,16 @@ class _Shown:
         self._most = max(self._most, rows)
 
 
-class TaskParts(Partitioned):
-    """Partitions of known lengths that another package computes, one task each; empty ones are left out."""
+class TaskParts(Partitioned, StoredColumn):
+    """Partitions of known lengths that another package computes, one task each; empty ones are left out.
+
+    They hold rows, or values of rows such as targets and weights.
+    """
 
     #: Whether tasks read the files of rows, and those of targets, themselves.
     opened_there = False
+    #: Names of the columns, if they are known.
+    feature_names: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -99,22 +105,7 @@ class TaskParts(Partitioned):
         self.starts = [0, *np.cumsum(self.lengths).tolist()]
         #: Number of rows, then of features or outputs.
         self.shape: Any = (self.starts[-1], *tail)
-        #: Type of the values.
-        self.dtype: np.dtype[Any] = np.dtype(kind)
-
-    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
-        """Yield ``work(part, *parts of the arrays)`` in the order of the parts."""
-        call, there = self.cluster.task(part_work.result), self.cluster.sent(work)
-        columns = [self.parts, *(self._parts_of(values, self) for values in arrays)]
-        todo, lost = list(zip(*columns)), 0
-        while todo:
-            try:
-                for result in self.cluster.results([call(there, *([v] for v in values)) for values in todo]):
-                    todo = todo[1:]
-                    yield result
-            except LostDataError as error:
-                lost = once_more(lost, error)
-                there = self.cluster.sent(work)
+        self.dtype = np.dtype(kind)
 
     def rounds(
         self,
@@ -132,7 +123,8 @@ class TaskParts(Partitioned):
         own, threads = self.from_row(start), self.cluster.n_threads
         columns = [own.parts, *(self._parts_of(values, own) for values in arrays)]
         # Depends on the number of all rows, so that a resumed pass continues with the same rounds.
-        least = min(TASK_ROWS, -(-self.starts[-1] // (ROUND_TASKS * threads)))
+        few = self.cluster.part_rows(self.dtype.itemsize * int(np.prod(self.shape[1:])))
+        least = min(TASK_ROWS, few, -(-self.starts[-1] // (ROUND_TASKS * threads)))
         size = max(ROUND_TASKS * threads, -(-len(part_work.group_parts(self.lengths, least)) // ROUNDS))
         groups = part_work.group_parts(own.lengths, least)
         there, shown = self.cluster.sent(work), _Shown(progress)
@@ -181,7 +173,9 @@ class TaskParts(Partitioned):
         if values is None:
             return [None] * len(own.parts)
         if isinstance(values, TaskParts):
-            return values.from_row(first).cut_as(own.lengths)
+            rest = values.from_row(first)
+            same = rest.lengths == own.lengths
+            return rest.parts if same else _recut(rest, own.lengths)
         cuts = [slice(first + a, first + b) for a, b in pairwise(own.starts)]
         if own.opened_there and isinstance(values, StoredColumn):
             return [self.cluster.task(part_work.some)(values, cut) for cut in cuts]
@@ -202,11 +196,17 @@ class TaskParts(Partitioned):
         rest.opened_there = self.opened_there
         return rest
 
-    def cut_as(self, lengths: Sequence[int]) -> list[Any]:
-        """Return the values divided into parts of these lengths."""
-        if list(lengths) == self.lengths:
-            return self.parts
-        return self.cluster.recut(self.parts, self.lengths, lengths, self.shape[1:], self.dtype)
+    @cached_property
+    def _head(self) -> Array:
+        return self._slice(slice(0, HEAD_ROWS))
+
+    def rows(self, where: slice) -> Rows:
+        """Compute and return consecutive rows; the parts that hold them are loaded."""
+        start, stop, _ = where.indices(self.shape[0])
+        return self._head[start:stop] if stop <= HEAD_ROWS else self._slice(where)
+
+    def __getitem__(self, where: slice | IntArray) -> Array:
+        return self._slice(where) if isinstance(where, slice) else self.take(where)
 
     def _slice(self, where: slice) -> Array:
         """Compute and return consecutive values."""
@@ -243,30 +243,12 @@ class TaskParts(Partitioned):
                 lost = once_more(lost, error)
 
 
-class TaskRows(TaskParts):
-    """Rows that tasks compute, with width and column names from ``like``."""
-
-    def __init__(
-        self, cluster: ClusterTasks, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
-    ) -> None:
-        super().__init__(cluster, parts, lengths, (like.shape[1],), like.dtype)
-        self.feature_names = getattr(like, "feature_names", None)
-
-    @cached_property
-    def _head(self) -> Array:
-        return self._slice(slice(0, HEAD_ROWS))
-
-    def rows(self, where: slice) -> Rows:
-        """Compute and return consecutive rows; the parts that hold them are loaded."""
-        start, stop, _ = where.indices(self.shape[0])
-        return self._head[start:stop] if stop <= HEAD_ROWS else self._slice(where)
-
-
-class TaskColumn(TaskParts, StoredColumn):
-    """Values that tasks compute, such as targets or weights."""
-
-    def __getitem__(self, where: slice | IntArray) -> Array:
-        return self._slice(where) if isinstance(where, slice) else self.take(where)
+def _recut(values: TaskParts, lengths: Sequence[int]) -> list[Any]:
+    """Return the values in parts of these lengths."""
+    tail, kind = values.shape[1:], values.dtype
+    blocks = [da.from_delayed(part, (k, *tail), dtype=kind) for part, k in zip(values.parts, values.lengths)]
+    chunks = (tuple(lengths), *((k,) for k in tail))
+    return list(da.concatenate(blocks).rechunk(chunks).to_delayed().ravel())
 
 
 class ScatteredRows(Partitioned):
@@ -280,11 +262,6 @@ class ScatteredRows(Partitioned):
         self.shape, self.dtype = source.shape, source.dtype
         self.rows, self.take = source.rows, source.take
 
-    def map(self, work: Callable[..., Result], *arrays: object) -> Iterator[Result]:
-        """Yield ``work(part, *parts of the arrays)`` in the order of the parts."""
-        for _, result in self._each(work, arrays, 0):
-            yield result
-
     def rounds(
         self,
         work: Callable[..., Result],
@@ -294,21 +271,15 @@ class ScatteredRows(Partitioned):
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) over consecutive rows from ``start`` on, part by part."""
-        for rows, result in self._each(partial(work, None), arrays, start):
-            if progress is not None:
-                progress(rows)
-            yield rows, result
-
-    def _each(
-        self, work: Callable[..., Result], arrays: Sequence[Any], start: int
-    ) -> Iterator[tuple[int, Result]]:
+        columns: tuple[Any, ...] = arrays
         (n, d), threads = self.shape, self.cluster.n_threads
         size = self.cluster.part_rows(d * self.dtype.itemsize)
         size = max(LEAST_ROWS, min(size, -(-n // (PARTS * threads))))
-        there = self.cluster.sent(work)
+        begin = partial(work, None)
+        there = self.cluster.sent(begin)
 
         def send(where: slice) -> Any:
-            around = [[None if values is None else values[where]] for values in arrays]
+            around = [[None if values is None else values[where]] for values in columns]
             return self.cluster.submitted(part_work.result, there, [self.rows(where)], *around)
 
         pending: deque[tuple[slice, Any]] = deque()
@@ -325,8 +296,10 @@ class ScatteredRows(Partitioned):
                 result = self.cluster.waited(future)
             except LostDataError as error:
                 lost = once_more(lost, error)
-                there = self.cluster.sent(work)
+                there = self.cluster.sent(begin)
                 pending = deque((w, send(w)) for w, _ in pending)
                 continue
             pending.popleft()
+            if progress is not None:
+                progress(where.stop - where.start)
             yield where.stop - where.start, result

@@ -11,9 +11,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import dask
-import dask.array as da
 import distributed
-import numpy as np
 from dask.delayed import delayed
 from dask.system import CPU_COUNT
 from distributed.client import FutureCancelledError
@@ -58,19 +56,6 @@ class ClusterTasks:
         """Return a function that makes a task from a call of ``function``."""
         made: Callable[..., Any] = delayed(function, pure=False)
         return made
-
-    def recut(
-        self,
-        parts: Sequence[Any],
-        lengths: Sequence[int],
-        wanted: Sequence[int],
-        tail: tuple[int, ...],
-        kind: np.dtype[Any],
-    ) -> list[Any]:
-        """Return values in parts of the given lengths; they arrive in parts of shape ``(length, *tail)``."""
-        blocks = [da.from_delayed(part, (k, *tail), dtype=kind) for part, k in zip(parts, lengths)]
-        chunks = (tuple(wanted), *((k,) for k in tail))
-        return list(da.concatenate(blocks).rechunk(chunks).to_delayed().ravel())
 
     def sent(self, value: object) -> Any:
         """Return a reference to a value that every worker now has."""

@@ -154,7 +154,9 @@ class KernelEstimator(BaseEstimator):
                     f"X is a {type(X).__name__}; with kernel='precomputed' it is a matrix of kernel values. "
                     "Pass an array, a memmap or a CSR matrix, or the source with a kernel's name."
                 )
-            return self._matched_source(X, reset=reset)
+            in_order: RowSource = matched(self, X, reset=reset)
+            check_width(self, in_order.shape[1], reset=reset)
+            return in_order
         memmap = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiu"
         checked = checked_rows(
             self,
@@ -175,12 +177,6 @@ class KernelEstimator(BaseEstimator):
         if reset:
             check_kernel_matrix(values)
         return StoredRows(StoredMatrix(values, symmetric=reset))
-
-    def _matched_source(self, source: RowSource, *, reset: bool) -> RowSource:
-        """Return a row source with its columns in the order of the fit; a fit (``reset``) learns it."""
-        in_order: RowSource = matched(self, source, reset=reset)
-        check_width(self, in_order.shape[1], reset=reset)
-        return in_order
 
 
 def is_source(X: RowsLike | None) -> TypeGuard[RowSource]:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gramian._typing import Array, IntArray, Rows
-from gramian.data.source import RowSource, as_source
-from gramian.data.subset import SubsetRows
+from gramian.data.source import RowSource, SubsetRows, as_source
 from gramian.estimator.labels import checked_weights, relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets
 

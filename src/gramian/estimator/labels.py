@@ -13,15 +13,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from gramian._checks import refuse_masked
-from gramian._tiles import row_slices
 from gramian._typing import Array
 from gramian.data.cells import is_missing
-from gramian.data.column import StoredColumn, as_column
-from gramian.data.distributed import Partitioned
+from gramian.data.column import BLOCK, StoredColumn, as_column, map_values
 from gramian.data.values import LARGEST, as_array
 from gramian.exceptions import InputError, quoted, shortened
 
-_BLOCK = 65_536
 #: Names of the types that labels may have.
 _NUMBERS, _BOOLEANS, _TEXT = "numbers", "booleans", "text"
 
@@ -70,13 +67,14 @@ def found_classes(array: Array | StoredColumn, regressor: str) -> Array:
 
     ``regressor`` is recommended for numbers that are no labels.
     """
-    head = _settled(array[slice(0, min(_BLOCK, len(array)))])
+    head = _settled(array[slice(0, min(BLOCK, len(array)))])
     _check_whole(head, regressor)
     check_classification_targets(head)
-    if isinstance(array, Partitioned):
-        classes = array.reduce(_labels, _all_labels)
+    parts = list(map_values(_labels, array))
+    if len({part.dtype for part in parts}) > 1 and _wide(parts):
+        classes = np.unique(_settled(np.concatenate([part.astype(object) for part in parts])))
     else:
-        classes = _all_labels([_labels(array[where]) for where in row_slices(len(array), _BLOCK)])
+        classes = np.unique(np.concatenate(parts))
     _check_whole(classes, regressor)  # the first block may hold whole numbers by chance
     return classes
 
@@ -132,13 +130,6 @@ def named_row(bad: Array, first: int = 0) -> str:
 def _labels(values: Array) -> Array:
     """Return the different labels of some rows, ascending."""
     return np.unique(_settled(values))
-
-
-def _all_labels(parts: Sequence[Array]) -> Array:
-    """Return the labels of all parts, ascending."""
-    if len({part.dtype for part in parts}) > 1 and _wide(parts):
-        return np.unique(_settled(np.concatenate([part.astype(object) for part in parts])))
-    return np.unique(np.concatenate(parts))
 
 
 def _wide(arrays: Sequence[Array]) -> bool:

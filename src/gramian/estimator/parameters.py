@@ -12,8 +12,7 @@ from gramian._checks import one_of
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array
 from gramian.data.scaled import moments
-from gramian.data.source import RowSource
-from gramian.data.subset import SubsetRows
+from gramian.data.source import RowSource, SubsetRows
 from gramian.engine import Run
 from gramian.estimator.sklearn_kernels import is_sklearn_kernel, translated
 from gramian.kernels.base import Kernel, refuse_large_values

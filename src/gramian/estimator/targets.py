@@ -5,10 +5,10 @@ from __future__ import annotations
 import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import is_missing
-from gramian.data.column import StoredColumn, as_column
+from gramian.data.column import BLOCK, StoredColumn, as_column, map_values
 from gramian.data.distributed import Partitioned
 from gramian.data.values import LARGEST, refuse_times
 from gramian.data.written import written_advice
@@ -34,19 +34,10 @@ from gramian.estimator.labels import (
 )
 from gramian.exceptions import InputError, did_you_mean, listed, quoted, shortened, user_level
 
-_BLOCK = 65_536
 #: Least accepted size of an output's largest value: squares of errors a millionth of it keep their digits.
 LEAST = 1e-140
 #: Different texts up to which they are classes, whatever they look like. Chosen by hand.
 MOST_OF_TEXT = 20
-
-
-class SlicedTargets(Protocol):
-    """Targets of shape (n, outputs), read by slices of rows."""
-
-    shape: tuple[int, int]
-
-    def __getitem__(self, where: slice) -> Float64Array: ...
 
 
 class Targets(ABC):
@@ -88,7 +79,7 @@ class Targets(ABC):
     def mean(self, weights: Array | None) -> Float64Array:
         """Return the weighted mean of each column, accumulated in float64."""
         total, mass = np.zeros(self.shape[1]), 0.0
-        for where in row_slices(self.shape[0], _BLOCK):
+        for where in row_slices(self.shape[0], BLOCK):
             block = self._block(where)
             w = np.ones(len(block)) if weights is None else weights[where]
             total += w @ block
@@ -101,7 +92,7 @@ class Targets(ABC):
         It costs one block, where a mean costs a pass over the values.
         """
         if isinstance(self.values, StoredColumn):
-            return self._block(slice(0, min(_BLOCK, self.shape[0]))).mean(axis=0)
+            return self._block(slice(0, min(BLOCK, self.shape[0]))).mean(axis=0)
         return self.mean(weights)
 
 
@@ -135,7 +126,7 @@ class NumberTargets(Targets):
         self.flat = array.ndim == 1
         self.shape = (n_rows, 1 if self.flat else array.shape[1])
         if not self.unchecked:
-            for where in row_slices(len(array), _BLOCK):
+            for where in row_slices(len(array), BLOCK):
                 self.check(array[where], where.start)
 
     def refuse_tiny(self) -> None:
@@ -146,7 +137,7 @@ class NumberTargets(Targets):
         if isinstance(self.values, Partitioned):
             return
         sizes = np.zeros(self.shape[1])
-        for where in row_slices(self.shape[0], _BLOCK):
+        for where in row_slices(self.shape[0], BLOCK):
             sizes = np.maximum(sizes, np.abs(self._block(where)).max(axis=0))
             if (sizes >= LEAST).all():
                 return
@@ -210,49 +201,24 @@ class ClassTargets(Targets):
 
     def encode(self, values: Array) -> Float64Array:
         """Return ±1 for each class, shape (rows, outputs)."""
-        codes = self.encoded(values)
+        codes = class_codes(self.classes, values)
         if len(self.classes) == 2:
             return 2.0 * codes.astype(np.float64)[:, None] - 1.0
         block = np.full((len(codes), len(self.classes)), -1.0)
         block[np.arange(len(codes)), codes] = 1.0
         return block
 
-    def encoded(self, values: Array) -> Array:
-        """Return the class number of each value; raise for one that is no class."""
-        classes, values = comparable(self.classes, values)
-        try:
-            codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
-        except TypeError:  # labels that cannot be compared with the classes
-            check_labels(np.concatenate([self.classes.astype(object), values]))
-            raise
-        wrong = classes[codes] != values
-        if wrong.any():
-            raise InputError(
-                f"y holds {quoted(values[wrong].tolist()[0])}, which is not one of the classes "
-                f"({_listed(self.classes)}). Name all classes at the first call."
-            )
-        return codes
-
     def codes(self, where: slice) -> Array:
         """Return the class number of each row."""
-        return self.encoded(self.values[where])
-
-    def _over_rows(self, work: Callable[..., Array], weights: Array | None) -> Iterator[Array]:
-        """Yield ``work(class numbers, their weights)`` over consecutive rows."""
-        if isinstance(self.values, Partitioned):
-            bare = copy(self)
-            del bare.values
-            yield from self.values.map(partial(_of_codes, bare.encoded, work), weights)
-            return
-        for where in row_slices(self.shape[0], _BLOCK):
-            yield work(self.codes(where), None if weights is None else weights[where])
+        return class_codes(self.classes, self.values[where])
 
     def weights(self, class_weight: object, sample_weight: ArrayLike | None) -> Array | None:
         """Return row weights: the sample's times the class's; None where both are None."""
         weights = checked_weights(sample_weight, self.shape[0])
         if class_weight is not None:
             per_class = self._per_class(class_weight, weights)
-            weights = np.concatenate(list(self._over_rows(partial(_row_weights, per_class), weights)))
+            work = partial(_row_weights, self.classes, per_class)
+            weights = np.concatenate(list(map_values(work, self.values, weights)))
             refuse_heavy("sample_weight times class_weight", weights)
             if not (self._named or weights.any()):
                 raise InputError(
@@ -264,7 +230,7 @@ class ClassTargets(Targets):
     def mass(self, weights: Array | None) -> Array:
         """Return the sum of the weights of each class."""
         mass = np.zeros(len(self.classes))
-        for part in self._over_rows(partial(_class_mass, len(mass)), weights):
+        for part in map_values(partial(_class_mass, self.classes), self.values, weights):
             mass += part
         return mass
 
@@ -312,21 +278,50 @@ class ClassTargets(Targets):
                 )
 
 
-def _of_codes(
-    encoded: Callable[[Array], Array], work: Callable[..., Array], values: Array, weights: Array | None
-) -> Array:
-    """Return ``work(class numbers of some rows, their weights)``."""
-    return work(encoded(values), weights)
+class Signs:
+    """Class codes in memory, read as columns of ±1: one column for two classes, else one for each."""
+
+    def __init__(self, labels: ClassTargets) -> None:
+        self._n_classes = len(labels.classes)
+        # Codes of a byte or two a row.
+        self.codes = labels.codes(slice(None)).astype(np.min_scalar_type(-self._n_classes))
+        self.shape = labels.shape
+
+    def __getitem__(self, where: slice) -> Float64Array:
+        codes = self.codes[where]
+        if self._n_classes == 2:
+            return 2.0 * codes[:, None] - 1.0
+        block = np.full((len(codes), self._n_classes), -1.0)
+        block[np.arange(len(codes)), codes] = 1.0
+        return block
 
 
-def _class_mass(n_classes: int, codes: Array, weights: Array | None) -> Array:
+def class_codes(labels: Array, values: Array) -> Array:
+    """Return the class number of each value; raise for one that is no class. ``labels`` are the classes'."""
+    classes, values = comparable(labels, values)
+    try:
+        codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
+    except TypeError:  # labels that cannot be compared with the classes
+        check_labels(np.concatenate([labels.astype(object), values]))
+        raise
+    wrong = classes[codes] != values
+    if wrong.any():
+        raise InputError(
+            f"y holds {quoted(values[wrong].tolist()[0])}, which is not one of the classes "
+            f"({_listed(labels)}). Name all classes at the first call."
+        )
+    return codes
+
+
+def _class_mass(labels: Array, values: Array, weights: Array | None) -> Array:
     """Return the sum of the weights of each class."""
-    return np.bincount(codes, weights=weights, minlength=n_classes)
+    return np.bincount(class_codes(labels, values), weights=weights, minlength=len(labels))
 
 
-def _row_weights(per_class: Array, codes: Array, weights: Array | None) -> Array:
+def _row_weights(labels: Array, per_class: Array, values: Array, weights: Array | None) -> Array:
     """Return the weight of each row: its own times its class's."""
-    return per_class[codes] if weights is None else weights * per_class[codes]
+    own = per_class[class_codes(labels, values)]
+    return own if weights is None else weights * own
 
 
 def _read_as_numbers(array: Array | StoredColumn, classifier: str) -> Array:
@@ -339,7 +334,7 @@ def _read_as_numbers(array: Array | StoredColumn, classifier: str) -> Array:
     try:
         return values.astype(object).astype(np.float64)  # errors then quote text as Python does
     except (TypeError, ValueError) as error:
-        cure = written_advice([str(value) for value in values.ravel()[:_BLOCK].tolist()])
+        cure = written_advice([str(value) for value in values.ravel()[:BLOCK].tolist()])
         raise InputError(
             f"y has dtype {array.dtype} and cannot be read as numbers ({shortened(str(error))}). "
             + (cure or f"For class labels use {classifier}.")

@@ -120,7 +120,7 @@ class FastKernelModel(KernelEstimator):
         dtype = [np.float64, np.float32]
         if not is_source(X):
             return np.asarray(dense(checked_rows(self, X, reset=reset, dtype=dtype)))
-        rows = self._matched_source(X, reset=reset).rows(slice(0, X.shape[0]))
+        rows = self._rows(X, reset=reset).rows(slice(0, X.shape[0]))
         return np.asarray(dense(checked_values(self, rows, reset=reset, dtype=dtype)))
 
     def _given_teacher(self, X: RowsLike) -> Any:

@@ -15,8 +15,7 @@ from gramian._random import as_generator, seed_for_sklearn
 from gramian._typing import IntArray
 from gramian.approximations.setup import FitSetup
 from gramian.data.mapped import map_rows
-from gramian.data.source import RowSource
-from gramian.data.subset import SubsetRows
+from gramian.data.source import RowSource, SubsetRows
 from gramian.estimator.input import Input, scaled_input, scaler_of
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters

@@ -10,9 +10,8 @@ import scipy.sparse as sp
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows, RowsLike
-from gramian.data.source import RowSource, as_source, row_blocks
+from gramian.data.source import RowSource, SubsetRows, as_source, row_blocks
 from gramian.data.stored_source import StoredSource
-from gramian.data.subset import SubsetRows
 from gramian.data.tables import TableSource
 
 #: Rows of one step of a prediction. Chosen by hand.

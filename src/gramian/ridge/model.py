@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from gramian._typing import Array, Float64Array, Rows
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import Predictor
-from gramian.data.distributed import Cluster, Partitioned
+from gramian.data.distributed import Partitioned
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import (
@@ -72,11 +72,9 @@ class KernelModel:
         chosen = {name: value for name, value in more.items() if value is not None}
         return {**dict(zip(TRAINED, fitted, strict=True)), **chosen, **self.learned, **self.input.state()}
 
-    def blocks(
-        self, source: RowSource, engine: Engine, cluster: Cluster | None = None
-    ) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield blocks of rows and their values (rows, outputs), computed on a cluster if there is one."""
-        source = self.input.over(source if cluster is None else cluster.distribute(source))
+    def blocks(self, source: RowSource, engine: Engine) -> Iterator[tuple[slice, Float64Array]]:
+        """Yield blocks of rows and their values (rows, outputs), computed where the rows lie."""
+        source = self.input.over(source)
         if isinstance(source, Partitioned):
             start = 0
             for values in source.map(partial(_on_one_thread, self.predictor)):
@@ -88,24 +86,19 @@ class KernelModel:
             values += self.intercept
             yield where, values
 
-    def values(self, source: RowSource, engine: Engine, cluster: Cluster | None = None) -> Float64Array:
+    def values(self, source: RowSource, engine: Engine) -> Float64Array:
         """Return the values of all rows, shape (n, outputs)."""
-        return in_blocks(self.blocks(source, engine, cluster), (source.shape[0], self.predictor.n_outputs))
+        return in_blocks(self.blocks(source, engine), (source.shape[0], self.predictor.n_outputs))
 
-    def finite(self, source: RowSource, engine: Engine, cluster: Cluster | None = None) -> Float64Array:
+    def finite(self, source: RowSource, engine: Engine) -> Float64Array:
         """Return the values of all rows; raise for the first row of which one overflows."""
-        return finite_values(self.values(source, engine, cluster), partial(rows_at, source))
+        return finite_values(self.values(source, engine), partial(rows_at, source))
 
     def classes(
-        self,
-        source: RowSource,
-        engine: Engine,
-        answer: Callable[[Float64Array], Array],
-        dtype: DTypeLike,
-        cluster: Cluster | None = None,
+        self, source: RowSource, engine: Engine, answer: Callable[[Float64Array], Array], dtype: DTypeLike
     ) -> Array:
         """Return ``answer`` to the values of each block, shape (n,); raise for the first that overflows."""
-        checked = finite_blocks(self.blocks(source, engine, cluster), partial(rows_at, source))
+        checked = finite_blocks(self.blocks(source, engine), partial(rows_at, source))
         return in_blocks(checked, source.shape[:1], answer, dtype=dtype)
 
     def of_round(self, engine: Engine) -> FittedRound:

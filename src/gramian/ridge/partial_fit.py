@@ -28,7 +28,7 @@ from gramian._typing import Array, Float64Array, RowsLike
 from gramian.approximations.setup import FitSetup
 from gramian.compression.features import same_values
 from gramian.compression.plan import Plan
-from gramian.data.distributed import cluster_of
+from gramian.data.distributed import cluster_of, distributed, is_elsewhere
 from gramian.data.fingerprint import fingerprint
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -194,8 +194,8 @@ class RidgeEstimator(KernelEstimator):
     feature_importances_ = feature_importances_
 
     def _decision(self, X: RowsLike) -> Float64Array:
-        source = self._rows(X, reset=False)
-        return KernelModel.of(self).finite(source, Engine(self.n_jobs), cluster_of(source, self.engine))
+        source = distributed(self._rows(X, reset=False), self.engine)
+        return KernelModel.of(self).finite(source, Engine(self.n_jobs))
 
     def _evidence(self) -> FitFacts:
         names = names_known(self)
@@ -210,9 +210,9 @@ class RidgeEstimator(KernelEstimator):
         self, X: RowsLike | None, y: ArrayLike | None, sample_weight: ArrayLike | None
     ) -> tuple[Any, Any, Any]:
         """Return rows, targets and weights, collections of a cluster among them as sources and columns."""
-        cluster = cluster_of(X, self.engine)
-        if cluster is None:
+        if self.engine is None and not is_elsewhere(X):
             return X, y, sample_weight
+        cluster = cluster_of(X, self.engine)
         return cluster.rows(X), cluster.column(y, flat=is_classifier(self)), cluster.column(sample_weight)
 
     def _checked(
@@ -220,8 +220,7 @@ class RidgeEstimator(KernelEstimator):
     ) -> tuple[RowSource, Any, Any]:
         """Return checked rows, over the machines of a cluster where there is one, targets and weights."""
         X, y, sample_weight = self._opened(X, y, sample_weight)
-        source = self._rows(X, reset=reset)
-        return source if self.engine is None else self.engine.distribute(source), y, sample_weight
+        return distributed(self._rows(X, reset=reset), self.engine), y, sample_weight
 
     def _next_rows(
         self, X: RowsLike | None, y: ArrayLike | None, sample_weight: ArrayLike | None
@@ -307,7 +306,6 @@ class RidgeEstimator(KernelEstimator):
         To callers it is an array; one of Dask has the same methods.
         """
         cluster = cluster_of(X, self.engine)
-        assert cluster is not None
         cluster.header(X)  # raises for columns that are no numbers
         rows = matched(self, X, reset=False)
         check_width(self, rows.shape[1], reset=False)

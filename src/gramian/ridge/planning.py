@@ -18,8 +18,7 @@ from gramian.approximations.setup import FitSetup, frozen_map
 from gramian.compression.builder import BuildSettings
 from gramian.compression.costs import Workload
 from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
-from gramian.data.source import RowSource
-from gramian.data.subset import SubsetRows
+from gramian.data.source import RowSource, SubsetRows
 from gramian.engine import Engine, Run
 from gramian.estimator.parameters import choose_dtype, settled_run
 from gramian.exact.exact import Exact, exact_plan

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array, RowsLike
-from gramian.data.distributed import cluster_of, is_elsewhere
+from gramian.data.distributed import distributed, is_elsewhere
 from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import required_target
@@ -265,6 +265,6 @@ class KernelRidgeClassifier(Classifier, RidgeEstimator):
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
             return self._lazily(X, "predict", (), self.classes_.dtype)
-        labels, source = partial(class_labels, classes=self.classes_), self._rows(X, reset=False)
-        cluster = cluster_of(source, self.engine)
-        return KernelModel.of(self).classes(source, Engine(self.n_jobs), labels, self.classes_.dtype, cluster)
+        labels = partial(class_labels, classes=self.classes_)
+        source = distributed(self._rows(X, reset=False), self.engine)
+        return KernelModel.of(self).classes(source, Engine(self.n_jobs), labels, self.classes_.dtype)

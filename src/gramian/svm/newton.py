@@ -23,7 +23,7 @@ from gramian.estimator.answers import PREDICT_ROWS
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.rows import names_known
 from gramian.estimator.summaries import FitFacts
-from gramian.estimator.targets import ClassTargets, NumberTargets
+from gramian.estimator.targets import NumberTargets, Signs
 from gramian.exceptions import BudgetError
 from gramian.metric.input import planned_source
 from gramian.ridge.model import KernelModel
@@ -76,24 +76,6 @@ class NewtonParameters:
     def penalty(self) -> float:
         """The ridge penalty that sizes and precision are planned for."""
         return 1.0 / (self.bend * self.C)
-
-
-class Signs:
-    """Class codes as columns of ±1: one column for two classes, else one for each."""
-
-    def __init__(self, labels: ClassTargets) -> None:
-        self._n_classes = len(labels.classes)
-        # Codes of a byte or two a row.
-        self.codes = labels.codes(slice(None)).astype(np.min_scalar_type(-self._n_classes))
-        self.shape = labels.shape
-
-    def __getitem__(self, where: slice) -> Float64Array:
-        codes = self.codes[where]
-        if self._n_classes == 2:
-            return 2.0 * codes[:, None] - 1.0
-        block = np.full((len(codes), self._n_classes), -1.0)
-        block[np.arange(len(codes)), codes] = 1.0
-        return block
 
 
 def posed(

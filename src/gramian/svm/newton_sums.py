@@ -17,7 +17,7 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.features import FeatureMap, Unit
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
-from gramian.estimator.targets import SlicedTargets
+from gramian.estimator.targets import NumberTargets, Signs
 from gramian.solvers.arrowhead import Forest, NodeSums
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import STEPS, Evaluation
@@ -170,7 +170,7 @@ class LossPasses:
     """
 
     tiles: FeatureTiles
-    targets: SlicedTargets
+    targets: NumberTargets | Signs | Float64Array
     weights: Array
     phases: Phases = silent  #: told of each pass and its rows
     name: str = "pass"  #: what the passes are called there

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
-from gramian.data.source import RowSource, as_source, sample_rows
-from gramian.data.subset import SubsetRows
+from gramian.data.source import RowSource, SubsetRows, as_source, sample_rows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.tables.columns import TableColumns
 from gramian.tables.empirical import deviation, distribution, mean, quantiles, rise

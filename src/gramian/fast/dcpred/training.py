@@ -18,8 +18,7 @@ from gramian._phases import Phases, silent
 from gramian._random import as_generator, children
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, IntArray, Rows
-from gramian.data.source import RowSource
-from gramian.data.subset import SubsetRows
+from gramian.data.source import RowSource, SubsetRows
 from gramian.engine import Engine
 from gramian.estimator.input import scaled_input
 from gramian.estimator.labelled import LabelledRows

@@ -17,7 +17,7 @@ from gramian.approximations.auto import shrink
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
-from gramian.data.subset import SubsetRows
+from gramian.data.source import SubsetRows
 from gramian.engine import Run
 from gramian.estimator.fitting import check_finite
 from gramian.estimator.labelled import LabelledRows
