@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.sparse as sp
-from fast_prediction import SETS, dcpred, divide, fast_call, model_bytes, score, table
+from fast_prediction import dcpred, fast_call, model_bytes, problem, score
 from suite.results import Line
 
 from gramian.engine import Engine
@@ -36,13 +36,12 @@ def operations(d: int, leaves: int, m: int) -> dict[str, int]:
 
 def cost(name: str, run: Run) -> Iterator[Value]:
     """Yield accuracy, operations, bytes and nanoseconds of DC-Pred++ by size, and of linear models."""
-    setting = SETS[name]
-    X, y, split = table(name)
-    train, test = divide(name, len(X), split, 0)
-    train, test = train[: run.rows(len(train))], test[: run.rows(len(test))]
-    batch = np.ascontiguousarray(X[test], np.float32)
+    setting, (X, y, X_test, y_test) = problem(name, 0)
+    most, most_test = run.rows(len(X)), run.rows(len(X_test))
+    X, y, X_test, y_test = X[:most], y[:most], X_test[:most_test], y_test[:most_test]
+    batch = np.ascontiguousarray(X_test, np.float32)
     n, d = batch.shape
-    pairs = sp.csr_array(X[test])
+    pairs = sp.csr_array(X_test)
     weights = np.ones(d)
     yield Value("X @ w, float32", "operations", 2 * d)
     yield Value("X @ w, float32", "ns a row", linear_nanoseconds(batch, 1))
@@ -51,9 +50,9 @@ def cost(name: str, run: Run) -> Iterator[Value]:
     for leaves, m in SIZES[::5] if run.quick else SIZES:
         where = {"leaves": leaves, "landmarks": m}
         tuned = dcpred(setting, leaves, m, 0)
-        parameters, _ = tuned.best(setting, X[train], y[train], 0)
-        model = tuned.make(**parameters).fit(X[train], y[train])
-        yield Value("DC-Pred++", "accuracy", score(setting, y[test], model.predict(X[test])), where)
+        parameters, _ = tuned.best(setting, X, y, 0)
+        model = tuned.make(**parameters).fit(X, y)
+        yield Value("DC-Pred++", "accuracy", score(setting, y_test, model.predict(X_test)), where)
         for stage, count in operations(d, leaves, m).items():
             yield Value("DC-Pred++", f"operations, {stage}", count, where)
         yield Value("DC-Pred++", "operations", sum(operations(d, leaves, m).values()), where)

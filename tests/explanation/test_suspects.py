@@ -12,6 +12,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 import gramian as gm
+from gramian.data.source import as_source
+from gramian.estimator.labelled import labelled_classes
 from gramian.explanation.suspects import NEAR, _copies, _held_out, _surprising_classes
 
 pd = pytest.importorskip("pandas")
@@ -55,7 +57,7 @@ def test_classes_predict_each_row_as_a_fit_to_the_others_does() -> None:
     model = gm.KernelRidgeClassifier(
         0.1, gamma=4.0, approximation="exact", class_weight={"low": 3.0, "mid": 1.0, "top": 1.0}
     ).fit(X, labels)
-    scores = _held_out(model, X, model._rows(X, reset=False), labels)[0]
+    scores = _held_out(model, X, labels, labelled_classes(as_source(X), labels, None, model.class_weight))[0]
     for row in (0, 100):
         others = np.arange(240) != row
         refit = clone(model).fit(X[others], labels[others])

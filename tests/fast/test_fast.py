@@ -409,7 +409,7 @@ def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):
     assert best.shape.operations(3, 1) <= 200
     assert -best.score < 2.0 * min(ended)
     assert -best.score < 0.2 * np.var(held.values)
-    assert search_shapes(12.0, clock, trainer).linear
+    assert search_shapes(12.0, clock, trainer).shape.linear
 
 
 def test_other_models_are_asked_themselves(rows):

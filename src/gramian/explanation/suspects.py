@@ -14,10 +14,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
+from gramian._numerics import unit_roundoff
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
-from gramian.data.source import RowSource
-from gramian.estimator.input import Input
-from gramian.estimator.labelled import labelled_classes, labelled_numbers
+from gramian.estimator.labelled import LabelledRows, labelled_classes, labelled_numbers
 from gramian.exceptions import InputError, MissingPackageError
 from gramian.explanation.machines import machines_of
 from gramian.kernels.precomputed import StoredRows
@@ -107,27 +106,29 @@ def suspects(model: BaseEstimator, X: RowsLike, y: ArrayLike) -> pd.DataFrame:
         raise InputError(
             "kernel='precomputed' has no rows to compare. Fit the model to the rows, with kernel='rbf'."
         )
-    rows = machines.machines[0].input.over(source).rows(slice(0, source.shape[0]))
+    prepared = machines.machines[0].input.over(source)
+    rows = prepared.rows(slice(0, source.shape[0]))
     if sp.issparse(rows):
         raise InputError("X is sparse, and copies are looked for in dense rows. Pass X.toarray(), or a part.")
     classes = getattr(model, "classes_", None)
+    labelled: LabelledRows[Any]
     if classes is None:
-        numbers = labelled_numbers(source, y).numbers
-        if numbers.shape[1] > 1:
+        labelled = labelled_numbers(prepared, y)
+        if labelled.n_outputs > 1:
             raise InputError(
-                f"y has {numbers.shape[1]} targets; pass one, and a model that was fitted to it."
+                f"y has {labelled.n_outputs} targets; pass one, and a model that was fitted to it."
             )
-        target, numbers = numbers[:, 0], numbers[:, 0]
-        scores, fitted = _held_out(model, X, source, np.asarray(y).ravel())
+        target = numbers = labelled.numbers[:, 0]
+        scores, fitted = _held_out(model, X, np.asarray(y).ravel(), labelled)
         held_out = scores[:, 0]
         error = np.sqrt(np.abs((target - held_out) * (target - fitted[:, 0])))
         surprise, limit, allowed = _surprising_numbers(error, held_out)
         implausible = surprise > limit
     else:
         target = np.asarray(y)
-        known = labelled_classes(source, target, classes=classes).targets
-        numbers = known.codes(slice(0, len(target))).astype(np.intp)
-        scores, _ = _held_out(model, X, source, target)
+        labelled = labelled_classes(prepared, target, None, getattr(model, "class_weight", None), classes)
+        numbers = labelled.targets.codes(slice(0, len(target))).astype(np.intp)
+        scores, _ = _held_out(model, X, target, labelled)
         surprise, chosen = _surprising_classes(numbers, scores)
         implausible, allowed, held_out = chosen != numbers, np.zeros(len(numbers)), classes[chosen]
     copy = _copies(np.asarray(rows, np.float64), numbers)
@@ -148,19 +149,16 @@ def suspects(model: BaseEstimator, X: RowsLike, y: ArrayLike) -> pd.DataFrame:
 
 
 def _held_out(
-    model: BaseEstimator, X: RowsLike, source: RowSource, y: Array
+    model: BaseEstimator, X: RowsLike, y: Array, labelled: LabelledRows[Any]
 ) -> tuple[Float64Array, Float64Array]:
     """Return what the model predicts of each row from the others, (n, 1) numbers or (n, classes) scores.
 
-    The second is what a ridge model predicts from all rows, and of other models the same again.
+    The second is what a ridge model of numbers predicts from all rows, and else the same again. X, y : as the
+    user gave them; labelled : the same rows, prepared for the kernel.
     """
     classes = getattr(model, "classes_", None)
     if isinstance(model, KernelRidge | KernelRidgeClassifier | KernelRidgeCV):
-        if classes is None:
-            Y, weights = labelled_numbers(source, y).numbers, None
-        else:
-            rows = labelled_classes(source, y, None, getattr(model, "class_weight", None), classes)
-            Y, weights = rows.numbers, rows.weights
+        Y = labelled.numbers
         alpha: Any = model.alpha_ if hasattr(model, "alpha_") else model.alpha
         exact = KernelRidgeCV(
             [float(alpha)],
@@ -172,9 +170,10 @@ def _held_out(
             tile_dtype=model.tile_dtype,
             random_state=model.random_state,
             n_jobs=model.n_jobs,
-        ).fit(Input.of(model).over(source), Y, weights)
-        scores: Array = Y - exact.loo_residuals_.reshape(Y.shape)
-        fitted: Array = exact.predict(Input.of(model).over(source)).reshape(Y.shape)
+        ).fit(labelled.source, Y, labelled.weights)
+        scores = fitted = np.asarray(Y - exact.loo_residuals_.reshape(Y.shape))
+        if classes is None:
+            fitted = exact.predict(labelled.source).reshape(Y.shape)
     else:
         kind = KFold if classes is None else StratifiedKFold
         folds = kind(FOLDS, shuffle=True, random_state=0)
@@ -192,7 +191,7 @@ def _surprising_numbers(
     """Return errors over their usual size, the largest plausible one, and plausible differences of copies."""
     order, usual = np.argsort(held_out, kind="stable"), np.empty(len(error))
     usual[order] = DEVIATIONS * median_filter(error[order], NEIGHBOURHOOD, mode="mirror")
-    usual = np.maximum(usual, np.finfo(np.float64).eps * (np.abs(held_out).max() or 1.0))
+    usual = np.maximum(usual, 2.0 * unit_roundoff(np.float64) * (np.abs(held_out).max() or 1.0))
     limit = float(norm.isf(FALSE_ALARM / (2 * len(error))))
     return error / usual, limit, np.sqrt(2.0) * limit * usual
 

@@ -163,9 +163,7 @@ class FastKernelModel(KernelEstimator):
         self.validation_score_, self.fidelity_ = fit.score, fit.fidelity
         drawn = np.random.default_rng(0).integers(len(labelled.rows), size=plan.batch_rows)
         self._batch = np.asarray(labelled.rows[drawn], np.float32)
-        if plan.sizes is None and (
-            fit.shape.n_units or fit.shape.n_levels
-        ):  # nothing is cheaper than a plane
+        if plan.sizes is None and not fit.shape.linear:  # nothing is cheaper than a linear model
             warn_if_missed(self.cost_, plan.budget, plan.cost)
         return fit
 
@@ -197,7 +195,7 @@ class FastKernelModel(KernelEstimator):
         return model.predict
 
     def _nanoseconds(self, n_features: int, n_outputs: int, centers: bool, shape: Shape) -> float:
-        """Return the nanoseconds a row of ``predict`` with a shape, which may centre the rows."""
+        """Return the nanoseconds a row of ``predict`` with a shape; ``centers``: and of centring rows."""
         return interpolate_time(shape, partial(self._timed, n_features, n_outputs, centers))
 
     def _timed(self, n_features: int, n_outputs: int, centers: bool, shape: Shape) -> float:

@@ -193,7 +193,7 @@ def _best_shape(plan: FastPlan, trainer: ShapeTrainer, clock: ModelClock) -> tup
         # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
         limit = max(limit, timed(least))
     best = search_shapes(limit, timed, trainer)
-    return best, timed(least if best.linear else best.shape) / limit
+    return best, timed(least if best.shape.linear else best.shape) / limit
 
 
 def round_numbers(

@@ -69,11 +69,6 @@ class FittedShape:
     loss: float
 
     @property
-    def linear(self) -> bool:
-        """Whether it is one linear model."""
-        return self.shape.n_units == self.shape.n_levels == 0
-
-    @property
     def shape(self) -> Shape:
         """The sizes."""
         return self.student.shape
@@ -162,7 +157,7 @@ class ShapeTrainer:
 
     def refit(self, fit: FittedShape, pool: Pool) -> Student:
         """Go on from a fitted student on the rows of a pool that holds more than those it learned from."""
-        if fit.linear:
+        if fit.shape.linear:
             return linear_student(pool)
         rows = self.rows(pool, fit.shape, OWN if fit.alone else FULL)
         learn = learn_alone if fit.alone else learn_together

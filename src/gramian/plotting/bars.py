@@ -27,7 +27,7 @@ from gramian.plotting.canvas import (
 )
 from gramian.summary import short
 
-#: Heights in inches of a bar and of all around the bars. Chosen by hand.
+#: Inches that a bar is high, and that a picture needs above and below its bars. Chosen by hand.
 BAR, FRAME = 0.27, 1.5
 #: Longest name of a bar in letters; longer names end in an ellipsis.
 LETTERS = 32

@@ -12,13 +12,13 @@ from gramian._checks import is_index, one_of, whole_number
 from gramian._typing import Array, Float64Array, IntArray, RowsLike
 from gramian.exceptions import InputError, quoted
 from gramian.explanation import Explanation, explain
-from gramian.plotting.bars import LETTERS, name_rows, named_bars
+from gramian.plotting.bars import FRAME, LETTERS, name_rows, named_bars
 from gramian.plotting.canvas import BLUE, INK, Axes, Display, caption, low_to_high, name_axes, padded, pyplot
 from gramian.summary import short
 
 WATERFALL, BAR, BEESWARM, DEPENDENCE = KINDS = ("waterfall", "bar", "beeswarm", "dependence")
-#: Heights in inches of a bar and of all around the bars. Chosen by hand.
-HEIGHT, FRAME = 0.32, 1.5
+#: Inches that a bar is high. Chosen by hand.
+HEIGHT = 0.32
 #: Bins along the axis by which points that lie beside each other are stacked, and the height of a stack.
 BINS, SPREAD = 60, 0.38
 #: Most levels of a category that are named, and room for the numbers at the ends of bars. Chosen by hand.

@@ -61,7 +61,7 @@ LEAF_SHARE = 0.5
 #: Steps of libsvm a row, at most: on 1,500 rows some seconds. Kernels of values up to 1 took up to 800 a row
 #: (C = 10,000); products of features of very different scales have no end.
 LEAF_STEPS = 1000
-#: Allowed change of the gradient by neglecting kernel values between components, as a fraction of ``tol``.
+#: By how much the neglected kernel values between components may change the gradient, in units of ``tol``.
 NEGLECTED_SHARE = 0.05
 
 

@@ -30,6 +30,11 @@ class Shape:
     n_units: int
     n_directions: int
 
+    @property
+    def linear(self) -> bool:
+        """Whether it is one linear model."""
+        return self.n_units == self.n_levels == 0
+
     def operations(self, n_features: int, n_outputs: int) -> int:
         """Return the multiplications and additions of predicting a row; a division counts as four."""
         r, K, u = self.n_directions, n_outputs, self.n_units

@@ -98,7 +98,7 @@ def permutation_importances(
     At most 2,000 rows are used. With many columns, fewer rows come first, and all rows only for the columns
     whose importances are least certain. Beyond 100 columns only those of the largest ``metric_shares`` are
     permuted one by one; the others are permuted together and share the rise by ``metric_shares``.
-    ``n_predictions`` is about how many changed rows are predicted; ``limit`` the time limit of the fit and
+    About ``n_predictions`` changed rows are predicted; ``limit`` is the time limit of the fit and
     ``deadline`` its end, by ``time.perf_counter``: as many rows are permuted as time allows, at least a
     twentieth of the limit. If that is too few, the shares are ``metric_shares``.
     Source: Breiman 2001; Fisher, Rudin and Dominici 2019.

@@ -53,7 +53,7 @@ def learn_points(
     rng: np.random.Generator,
     timing: TimeEstimate,
 ) -> tuple[list[ModelFactory], list[Float64Array]]:
-    """Return factories with learned metrics and bandwidths, the best first: those whose error comes near it.
+    """Return the factories with learned metrics and bandwidths, the best first, without clearly worse ones.
 
     Also return the values of the held-out rows by the best small model of each that had any.
     """
